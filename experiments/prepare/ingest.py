@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
 from experiments.config.compose import composed, plain
 from experiments.config.options import check_names
 from experiments.config.progress import Progress
 from experiments.publish.progress import progress_bar
-from experiments.replay.build import load_dataset
+from experiments.replay.build import load_dataset, validated
 from experiments.replay.component import component
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.embedding import embed
@@ -106,7 +104,7 @@ def run(overrides: Sequence[str]) -> IngestCounts:
     """Ingest the configured dataset into the configured store."""
     config = plain(composed(overrides, "ingest", "ragtune ingest"))
     _check_options(config)
-    policy = _policy(config["chunk"])
+    policy = validated(ChunkPolicy, config["chunk"], "chunk")
     dataset = load_dataset(config)
     name = config["collection"] or collection_name(dataset.name, dataset.corpus)
     embedder = component(config, "embedder")
@@ -122,13 +120,3 @@ def _check_options(config: Mapping[str, Any]) -> None:
         if not isinstance(config[option], str | None):
             raise ConfigError(f"{option}={config[option]!r}: allowed is a name")
     check_count("batch", config["batch"], low=1)
-
-
-def _policy(options: Any) -> ChunkPolicy:
-    try:
-        return ChunkPolicy.model_validate(options)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(["chunk", *map(str, first["loc"])])
-        said = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{where}={first['input']!r}: {said}" if first["loc"] else f"{where}: {said}") from None

@@ -10,7 +10,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from experiments.evaluate.summary import Summary
-from ragtune.core.units import MONEY, TOKENS, UNITS
 
 Column = Sequence[Any] | NDArray[Any]
 """Texts, truth values, integers, or numbers; where one is missing, None or NaN."""
@@ -62,30 +61,12 @@ _FIXED, _OURS = styles_of(["baseline", "ours"])
 
 
 def draw_curve(file: Path, curve: Columns, summary: Summary) -> None:
-    """Draw the headline and its interval against the documents reranked, and against further costs that were paid."""
+    """Draw the headline and its interval against the documents reranked."""
     from matplotlib.figure import Figure
 
-    panels = [("documents reranked per query (at most)", "documents")]
-    further = [("tokens", TOKENS.column), ("US dollars", MONEY.column)] if any(curve[MONEY.column]) else []
-    further += [(unit.label, unit.column) for unit in UNITS if unit.column in curve and not unit.is_always_told]
-    panels += [(f"{name} per query (mean)", column) for name, column in further]
-    figure = Figure(figsize=(6.4 * len(panels), 4.6))
-    for i, (label, column) in enumerate(panels):
-        axes = figure.add_axes(((i + 0.11) / len(panels), 0.27, 0.86 / len(panels), 0.66))
-        _draw(axes, curve[column], curve, summary)
-        if i == 0 and FIXED_DEPTH in curve:
-            points = zip(curve[column], curve[FIXED_DEPTH], strict=True)
-            known = zip(*(point for point in points if None not in point), strict=True)
-            dashed = {"color": _FIXED.ink, "linestyle": _FIXED.dash, "linewidth": 1.2}
-            axes.plot(*known, label="fixed depth, from the first stage's order", **dashed)
-        axes.set_xlabel(label)
-        axes.set_title(f"{summary.dataset}: {summary.policy}", fontsize=10, y=1.0)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), ncols=2, frameon=False, fontsize=9)
-    figure.savefig(file, dpi=120, metadata={"Software": None})
-
-
-def _draw(axes: Any, costs: Column, curve: Columns, summary: Summary) -> None:
-    headline, ink = next(iter(summary.measures)), _OURS.ink
+    figure = Figure(figsize=(6.4, 4.6))
+    axes: Any = figure.add_axes((0.11, 0.27, 0.86, 0.66))
+    costs, headline, ink = curve["documents"], next(iter(summary.measures)), _OURS.ink
     mean = curve[headline]
     interval = {"facecolor": ink, "alpha": 0.18, "linewidth": 0, "label": "95% interval"}
     axes.fill_between(costs, curve[f"{headline}_low"], curve[f"{headline}_high"], step="post", **interval)
@@ -104,3 +85,12 @@ def _draw(axes: Any, costs: Column, curve: Columns, summary: Summary) -> None:
     axes.margins(y=0.1)
     axes.set_ylabel(f"mean {headline} over {summary.queries} queries")
     axes.grid(visible=True, color="0.92")
+    if FIXED_DEPTH in curve:
+        points = zip(costs, curve[FIXED_DEPTH], strict=True)
+        known = zip(*(point for point in points if None not in point), strict=True)
+        dashed = {"color": _FIXED.ink, "linestyle": _FIXED.dash, "linewidth": 1.2}
+        axes.plot(*known, label="fixed depth, from the first stage's order", **dashed)
+    axes.set_xlabel("documents reranked per query (at most)")
+    axes.set_title(f"{summary.dataset}: {summary.policy}", fontsize=10, y=1.0)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), ncols=2, frameon=False, fontsize=9)
+    figure.savefig(file, dpi=120, metadata={"Software": None})

@@ -150,7 +150,7 @@ def controller_of(
         plan=_plan(config),
         clock_factory=_clock_factory(config["clock"], rerankers),
         seed=config["seed"],
-        failures=_validated(FailurePolicy, failures, "failures"),
+        failures=validated(FailurePolicy, failures, "failures"),
     )
 
 
@@ -222,12 +222,13 @@ def _plan(config: Mapping[str, Any]) -> RetrievalDepths:
     depth, each = plan["original_query_depth"], plan["depth_per_reformulation"]
     if isinstance(depth, int) and isinstance(each, int) and depth >= 1:
         plan["depth_per_reformulation"] = min(each, depth)
-    return _validated(RetrievalDepths, plan, "retrieval")
+    return validated(RetrievalDepths, plan, "retrieval")
 
 
-def _validated(kind: type[Model], values: Mapping[str, Any], group: str) -> Model:
+def validated(kind: type[Model], values: Any, group: str) -> Model:
+    """The options of a group as a model, or what is wrong with them."""
     try:
-        return kind(**values)
+        return kind.model_validate(values)
     except ValidationError as error:
         raise readable(error, group, {}) from None
 

@@ -70,7 +70,7 @@ def readable(error: BaseException, group: str, node: Mapping[str, Any]) -> Excep
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         key = ".".join([group, *map(str, first["loc"])])
-        return ConfigError(f"{key}={first['input']!r}: {first['msg']}")
+        return ConfigError(f"{key}={first['input']!r}: {first['msg'].removeprefix('Value error, ')}")
     if isinstance(error, InputError):
         return error
     unknown = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None

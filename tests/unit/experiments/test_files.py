@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import matplotlib.image
 import pandas as pd
 import pytest
 
@@ -19,7 +18,6 @@ from experiments.evaluate.outcomes import Outcomes, QueryOutcome
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Summary
-from experiments.publish.figures import Columns, draw_curve
 from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary
 from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
@@ -130,22 +128,6 @@ def test_a_run_over_an_older_one_is_never_a_mixture_that_looks_complete(
     with pytest.raises(OSError, match="Input/output"):
         write_results(folder, results)
     assert read_summary(folder) is None
-
-
-def columns(usd: float) -> Columns:
-    values = {f"nDCG@10{end}": [0.25, 0.5, 0.75] for end in ("", "_low", "_high")}
-    return {"documents": [0, 1, 2], "tokens": [0.0, 900.0, 2000.0], "usd": [0.0, usd / 2, usd], **values}
-
-
-def test_where_a_run_costs_money_quality_is_drawn_against_tokens_and_dollars_too(
-    tmp_path: Path, make_summary: Callable[..., Summary]
-) -> None:
-    shapes = []
-    for usd in (0.0, 0.01):
-        draw_curve(tmp_path / "curve.png", columns(usd), make_summary())
-        shapes.append(matplotlib.image.imread(tmp_path / "curve.png").shape[:2])
-    (height, width), (tall, wide) = shapes
-    assert (tall, wide) == (height, 3 * width)
 
 
 def test_the_file_holds_every_field_in_order_and_is_read_back(
