@@ -20,7 +20,7 @@ from experiments.datasets.dataset import (
 from ragtune.core.arguments import check_count, did_you_mean
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.caches.diskcache import file_digests
+from ragtune.data.caches.diskcache import sha256_of
 from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError
 from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
 from ragtune.data.files.textfile import id_of, require_id, require_text
@@ -171,7 +171,7 @@ class BeirDataset(DatasetLoader):
         files = record_files(self._corpus)
         try:
             if sum(file.stat().st_size for file in files) >= STORED_FROM:
-                return stored_corpus(self._documents, " ".join(file_digests(files)))
+                return stored_corpus(self._documents, " ".join(map(sha256_of, files)))
             return Corpus(self._documents())
         except DuplicateIdError as error:
             raise DatasetError(f"{self._corpus}: {error}") from None

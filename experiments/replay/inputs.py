@@ -19,7 +19,7 @@ from experiments.datasets.dataset import DatasetLoader
 from experiments.replay.component import component
 from ragtune.core.component import Component, FileArguments, files_of
 from ragtune.core.errors import ConfigError, InputError
-from ragtune.data.caches.diskcache import file_digests
+from ragtune.data.caches.diskcache import sha256_of
 from ragtune.rerankers.score_table import manifest_of
 
 
@@ -71,7 +71,7 @@ class InputFiles:
         modules = {program, *targets_of(config)}
         found: dict[str, str] = {}
         for package in {module.partition(".")[0] for module in modules} - OWN_PACKAGES:
-            found |= self._remembered(f"code:{package}", lambda name=package: _code(name))
+            found |= self._remembered(f"code:{package}", lambda name=package: code_files(name))
         return [self._sources.digest(sorted(modules)), dict(sorted(found.items()))]
 
     def _dataset(self, node: Mapping[str, Any]) -> dict[str, str]:
@@ -80,8 +80,7 @@ class InputFiles:
     def _remembered(self, key: str, look: Any) -> dict[str, str]:
         if key not in self._known:
             try:
-                files = list(look())
-                self._known[key] = dict(zip(map(str, files), file_digests(files), strict=True))
+                self._known[key] = {str(file): sha256_of(file) for file in look()}
             except (OSError, ValueError, RuntimeError):  # too long for a path, not allowed, of a user without a home
                 self._known[key] = {}
         return self._known[key]
@@ -112,7 +111,8 @@ def targets_of(config: Mapping[str, Any]) -> set[str]:
     return set(targets({name: node for name, node in config.items() if name not in WHERE_NOT_WHAT}))
 
 
-def _code(package: str) -> Iterator[Path]:
+def code_files(package: str) -> Iterator[Path]:
+    """The Python files of a package."""
     spec = find_spec(package)
     if spec is None:
         return

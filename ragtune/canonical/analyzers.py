@@ -15,8 +15,7 @@ from ragtune.canonical.normalization import check_string
 from ragtune.canonical.types import Collection
 from ragtune.core.errors import CollectionMismatchError, ConfigError, InputError, UnknownCollectionError
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.data.text import STOPWORDS, Stems
-from ragtune.data.text.analysis import all_words, words_and_bigrams
+from ragtune.data.text import STOPWORDS, Stems, all_words, words_and_bigrams
 
 DEFAULT = "english"
 """The analyzer of a collection for which none is chosen."""

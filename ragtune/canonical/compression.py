@@ -96,7 +96,6 @@ def _score(every: Sequence[_Sentence], wanted: frozenset[str]) -> None:
 
 
 def _choose(texts: Sequence[Sequence[_Sentence]], policy: CompressPolicy) -> list[set[int]]:
-    """Numbers of the sentences to keep, by candidate."""
     left = policy.max_tokens
     chosen: list[set[int]] = [set() for _ in texts]
     for seed in sorted(_seeds(texts, policy), key=lambda s: (-s.score, s.candidate, s.number)):

@@ -51,7 +51,6 @@ def dimension(embedder: BaseEmbedder) -> int:
 def _embedded(
     texts: Sequence[str], embedder: BaseEmbedder, batch_size: int, cache: SqliteCache[bytes] | None
 ) -> dict[str, Embedding]:
-    """Vectors by text."""
     keys = {text: SqliteCache.key(embedder.name, text) for text in texts}
     found = cache.get(list(keys.values())) if cache is not None else {}
     vectors = {

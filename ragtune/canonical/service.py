@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.compression import compress
@@ -39,42 +38,51 @@ class LimitExceededError(InputError):
     """A request exceeds a limit of the service; the message names the value and the limit."""
 
 
-class ServiceLimits(BaseModel):
-    """Limits of one request; ``batch`` is the most texts, chunks, documents or candidates."""
-
-    k: int = Field(default=1000, ge=1)
-    candidate_pool: int = Field(default=1000, ge=1)
-    batch: int = Field(default=1000, ge=1)
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+MAX_K = 1000
+"""The most candidates that a request may ask for."""
 
 
 class RagService:
-    """A database with embedders (the first is the default) and rerankers that clients choose by name; thread-safe."""
+    """A database with embedders (the first is the default) and rerankers that clients choose by name; thread-safe.
+
+    A function that opens the database is called when a collection is first asked for. ``max_batch`` is the most texts,
+    chunks, documents or candidates of a request.
+    """
 
     def __init__(
         self,
-        database: BaseDatabase,
+        database: BaseDatabase | Callable[[], BaseDatabase],
         embedders: Mapping[str, BaseEmbedder],
         rerankers: Mapping[str, BaseReranker] = MappingProxyType({}),
-        limits: ServiceLimits | None = None,
+        max_batch: int = 1000,
         cache_dir: str | Path | None = AUTO,
     ) -> None:
         if not embedders:
             raise ConfigError("embedders={}: allowed is at least one")
-        self.database = database
+        self._opened: BaseDatabase | None = None if callable(database) else database
+        self._open = database if callable(database) else lambda: database
+        self._opening = threading.Lock()
         self.embedders = dict(embedders)
         self.rerankers = dict(rerankers)
-        self.limits = limits or ServiceLimits()
+        self._max_batch = max_batch
         self._default = next(iter(self.embedders))
         self._cache_dir = cache_dir
         self._stores: dict[str, BaseStore] = {}
 
+    @property
+    def database(self) -> BaseDatabase:
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
     def check(self) -> None:
-        self.database.check()
+        if self._opened is not None:
+            self._opened.check()
 
     def close(self) -> None:
-        self.database.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +109,7 @@ class RagService:
 
     def doc_ids(self, collection: str, after: str | None, limit: int) -> list[str]:
         """At most ``limit`` of the document ids that follow ``after``, ordered by code point."""
-        self._check_limit("limit", limit, self.limits.batch)
+        self._check_limit("limit", limit, self._max_batch)
         return self._on(collection, lambda store: store.doc_ids(after, limit))
 
     def chunks(self, collection: str, doc_id: str) -> list[Chunk]:
@@ -143,8 +151,8 @@ class RagService:
         return self._on(collection, work)
 
     def retrieve(self, collection: str, query: str, plan: RetrievalPlan) -> list[Candidate]:
-        self._check_limit("k", plan.k, self.limits.k)
-        self._check_limit("candidate_pool", plan.candidate_pool, self.limits.candidate_pool)
+        self._check_limit("k", plan.k, MAX_K)
+        self._check_limit("candidate_pool", plan.candidate_pool, MAX_K)
         return self._on(collection, lambda store: retrieve(query, plan, store, cache_dir=None))
 
     def fuse(self, candidate_sets: CandidateSets, method: str, params: Mapping[str, Any]) -> list[Candidate]:
@@ -190,7 +198,7 @@ class RagService:
         return work(store)
 
     def _check_batch(self, name: str, items: Sequence[object]) -> None:
-        self._check_limit(name, len(items), self.limits.batch)
+        self._check_limit(name, len(items), self._max_batch)
 
     def _check_limit(self, name: str, value: int, limit: int) -> None:
         if value > limit:

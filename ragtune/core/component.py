@@ -43,9 +43,6 @@ def declare_files(reads: Collection[str] = (), keeps: Collection[str] = ()) -> C
         ['table']
     """
 
-    if not all(isinstance(names, (list, tuple, set, frozenset)) for names in (reads, keeps)) or {*reads} & {*keeps}:
-        raise ConfigError(f"declare_files(reads={reads!r}, keeps={keeps!r}): allowed are two lists of arguments' names")
-
     def declared(kind: Kind) -> Kind:
         arguments = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
         takes_more = any(one.kind is one.VAR_KEYWORD for one in arguments.values())
@@ -66,24 +63,8 @@ def files_of(kind: Any) -> FileArguments:
     return getattr(kind, "_files", FileArguments())
 
 
-FORMER_FILES = {"reads_files": "@declare_files(reads=[...])", "keeps_files": "@declare_files(keeps=[...])"}
-FORMER_FACTS = frozenset({"compares", "is_recorded", "simulates_time", "unpriced", "can_score", "unpaid"})
-"""Attributes in which a class stated its files, and a reranker its facts."""
-
-
 class Component:
     """A part of a controller."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        facts = getattr(cls, "facts", False)
-        if facts is not False and not isinstance(facts, RerankerFacts):
-            raise ConfigError(f"{cls.__name__}.facts={facts!r}: allowed is a RerankerFacts")
-        former = [*FORMER_FILES, *sorted(FORMER_FACTS if facts else ())]
-        for name in former:
-            if hasattr(cls, name):  # it would be ignored
-                now = FORMER_FILES.get(name, "a field of facts = RerankerFacts(...)")
-                raise ConfigError(f"{cls.__name__}.{name}: allowed is {now}")
 
     def prepare(self) -> None:
         """Load models and warm up: work that must not run on a request's clock. A second call does nothing.

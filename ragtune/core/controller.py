@@ -12,7 +12,7 @@ from typing import Any
 from ragtune.core.arguments import check_count
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchRequests
-from ragtune.core.component import FORMER_FACTS, Component
+from ragtune.core.component import Component, RerankerFacts
 from ragtune.core.drivers import alone, lockstep
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import (
@@ -104,6 +104,9 @@ class RAGtuneController:
         rerankers = dict(reranker) if isinstance(reranker, Mapping) else {"default": reranker}
         if not rerankers:
             raise ConfigError("no reranker given: name at least one strategy (the noop reranker scores nothing)")
+        for each in rerankers.values():
+            if not isinstance(each.facts, RerankerFacts):
+                raise ConfigError(f"{type(each).__name__}.facts={quoted(each.facts)}: allowed is a RerankerFacts")
         if why := objection(estimator, scheduler):
             raise ConfigError(f"{type(estimator).__name__} with {type(scheduler).__name__}: {why}")
         if not isinstance(passages, Component | None):
@@ -124,9 +127,6 @@ class RAGtuneController:
         self.assembler = assembler
         self.default_budget = budget
         self.seed = seed
-        for reranker in rerankers.values():
-            if former := FORMER_FACTS & getattr(reranker, "__dict__", {}).keys():  # it would be ignored
-                raise ConfigError(f"{type(reranker).__name__}: state {min(former)} in facts = RerankerFacts(...)")
         simulated = all(r.facts.simulates_time for r in rerankers.values())
         policy = (retriever, reformulator, estimator, scheduler)
         self._parts: tuple[Any, ...] = (*policy, *rerankers.values(), assembler, expander, passages)

@@ -63,7 +63,6 @@ def rankings_of(steps: Sequence[HistoryStep]) -> list[IntArray] | IntArray:
 
 
 def _stacked(columns: Sequence[FloatArray]) -> FloatArray:
-    """The columns as rows; one row for all where they are one array."""
     return np.array(columns if any(column is not columns[0] for column in columns) else columns[:1])
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragtune.core.errors import MissingExtraError, ModelLoadError
-from ragtune.data.caches.diskcache import file_digests
+from ragtune.data.caches.diskcache import sha256_of
 
 T = TypeVar("T")
 
@@ -85,6 +85,6 @@ def _help(model: str, reason: str) -> str:
 def _folder_digest(folder: Path) -> str:
     sha = hashlib.sha256()
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".md")
-    for file, digest in zip(files, file_digests(files), strict=True):
-        sha.update(f"{file.relative_to(folder).as_posix()}\x00{digest}\x00".encode())
+    for file in files:
+        sha.update(f"{file.relative_to(folder).as_posix()}\x00{sha256_of(file)}\x00".encode())
     return sha.hexdigest()

@@ -16,7 +16,7 @@ from ragtune.core.plain import quoted
 from ragtune.core.pool.columns import squarable
 from ragtune.core.pool.items import PoolItem, facts_of
 from ragtune.data.corpus import Corpus
-from ragtune.data.text.analysis import term_of, words_or_pairs
+from ragtune.data.text import term_of, words_or_pairs
 
 _COLUMNS = 2**20
 _MOST_WORDS = 500_000

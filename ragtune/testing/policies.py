@@ -130,7 +130,6 @@ def _rerank(pool: CandidatePool, world: World, count: int = 2) -> None:
 
 
 def _life(world: World) -> Iterator[CandidatePool]:
-    """A pool at the moments at which its value is asked for."""
     pool = world.pool()
     yield pool
     while len(pool.eligible):
@@ -194,8 +193,6 @@ class SchedulerContract(_InWorlds):
 
 
 class _Indifferent(BaseEstimator):
-    """Values all candidates alike."""
-
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Mapping[str, float]:
         return {pool.doc_ids[i]: 0.5 for i in pool.eligible}
 

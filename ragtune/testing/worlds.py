@@ -107,8 +107,6 @@ _BUDGETS = [
 
 
 class _Growth(BaseExpander):
-    """Brings the documents that join a world's pool after a batch."""
-
     def __init__(self, world: World) -> None:
         self._world = world
 

@@ -94,7 +94,6 @@ def _connected(dsn: str | None, folder: Path | None) -> BaseDatabase:
 
 
 def _by_document(found: Sequence[Candidate]) -> dict[str, list[Candidate]]:
-    """Chunks by document, best first."""
     documents: dict[str, list[Candidate]] = {}
     for candidate in found:
         documents.setdefault(candidate.doc_id, []).append(candidate)

@@ -281,7 +281,6 @@ def require_psycopg() -> Any:
 
 
 def _read_dsn(dsn: str) -> tuple[Any, list[str]]:
-    """Return psycopg and the secrets of the DSN."""
     psycopg = require_psycopg()
     from psycopg.conninfo import conninfo_to_dict
 

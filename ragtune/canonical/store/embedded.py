@@ -183,7 +183,6 @@ class EmbeddedServer:
             os.chown(folder, self._account.pw_uid, self._account.pw_gid)
 
     def _run(self, program: str, *arguments: str) -> None:
-        """Run a program of PostgreSQL as the server's user."""
         identity: dict[str, Any] = {}
         if self._account is not None:
             identity = {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}

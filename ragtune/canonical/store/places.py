@@ -10,8 +10,6 @@ import shutil
 from pathlib import Path
 from pwd import struct_passwd
 
-from ragtune.core.errors import StoreError
-
 OPEN_FOLDER = Path("/var/lib/ragtune")
 """Folder for data and programs that would be out of reach elsewhere."""
 
@@ -26,15 +24,7 @@ def place_of_data(folder: Path, account: struct_passwd | None) -> Path:
         place = _open_folder() / f"{folder.name}-{secrets.token_hex(8)}"
         data.symlink_to(place)
         _log.warning("the user %s cannot enter %s, so PostgreSQL's data are in %s", account.pw_name, barrier, place)
-    place = data.resolve()
-    barrier = None if place.parent == OPEN_FOLDER else _barrier(place.parent, account)
-    if account is not None and barrier is not None:
-        raise StoreError(
-            f"the user {account.pw_name}, who runs PostgreSQL, cannot reach {place}: {barrier} has mode "
-            f"{barrier.stat().st_mode & 0o777:04o}; open that folder, or move the data below {OPEN_FOLDER} and "
-            "put a link in their place"
-        )
-    return place
+    return data.resolve()
 
 
 def place_of_programs(programs: Path, account: struct_passwd | None) -> Path:

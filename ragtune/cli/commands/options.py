@@ -48,14 +48,15 @@ def add_service_options(parser: argparse.ArgumentParser) -> None:
 
 def make_service(arguments: argparse.Namespace) -> RagService:
     """The service that the options describe, with loaded models and an open database."""
-    from ragtune.canonical.service import RagService, ServiceLimits
+    from ragtune.canonical.service import RagService
 
-    limits = ServiceLimits(batch=check_count("--max-batch", arguments.max_batch, low=1))
+    max_batch = check_count("--max-batch", arguments.max_batch, low=1)
     embedders = {arguments.embedder: _make_embedder(arguments)}
     rerankers = _make_rerankers(arguments)
     for part in (*embedders.values(), *rerankers.values()):
         part.prepare()
-    return RagService(_open_database(arguments), embedders, rerankers, limits)
+    database = (lambda: _connect(arguments)) if is_lazy(arguments) else _connect(arguments)
+    return RagService(database, embedders, rerankers, max_batch)
 
 
 def make_limits(arguments: argparse.Namespace, **others: int) -> ServerLimits:
@@ -69,14 +70,6 @@ def make_limits(arguments: argparse.Namespace, **others: int) -> ServerLimits:
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from error
-
-
-def _open_database(arguments: argparse.Namespace) -> BaseDatabase:
-    if is_lazy(arguments):
-        from ragtune.canonical.store.lazy import LazyDatabase
-
-        return LazyDatabase(lambda: _connect(arguments))
-    return _connect(arguments)
 
 
 def is_lazy(arguments: argparse.Namespace) -> bool:

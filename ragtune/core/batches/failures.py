@@ -72,13 +72,6 @@ class CircuitBreaker:
         self.error = ""
 
     @property
-    def state(self) -> str:
-        """``closed``, ``open`` or ``half_open``."""
-        if self._opened_ms is None:
-            return "closed"
-        return "open" if self.wait_ms else "half_open"
-
-    @property
     def wait_ms(self) -> float:
         """Milliseconds until a request may pass; 0 where one may now."""
         opened_ms = self._opened_ms
@@ -115,8 +108,6 @@ class CircuitBreaker:
 
 @dataclass
 class _Attempts:
-    """What one request has tried with one strategy."""
-
     permit: BreakerPermit
     is_sent: bool = False
     in_a_row: int = 0

@@ -283,7 +283,6 @@ class CandidatePool:
         self._estimate(self.estimates.revised(positions, calibrated(priorities, "priority")))
 
     def _distinct(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of different documents, in the given order."""
         doc_ids = list(doc_ids)
         positions = self.positions(doc_ids)
         if len(set(doc_ids)) != len(doc_ids):

@@ -7,16 +7,10 @@ import json
 import logging
 import os
 import shutil
-import sqlite3
 import tempfile
-import time
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
-
-from ragtune.core.errors import ConfigError
-from ragtune.data.caches.sqlitecache import SqliteCache
 
 T = TypeVar("T")
 
@@ -114,7 +108,7 @@ def _store(entry: Path, write: Callable[[Path], None]) -> bool:
 
 
 def sha256_of(file: Path) -> str:
-    """Return the hash of a file's content, in hexadecimal digits."""
+    """Return the SHA-256 of a file's content, in hexadecimal digits."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -122,47 +116,8 @@ def sha256_of(file: Path) -> str:
 Stamp = tuple[int, int, int, int, int]
 """Identifies one version of a file: device, inode, size in bytes, last change of content and of status in ns."""
 
-_Version = tuple[str, Stamp]
-"""A file's path and stamp."""
-
-_WORTH_KEEPING = 2**20
-"""Bytes: a smaller file is hashed in the time that a look into the cache folder takes."""
-
-_SETTLED_NS = 2 * 10**9
-"""A file that changed a moment ago may change again within one tick of its file system's clock."""
-
-_settled: dict[_Version, str] = {}
-"""Digests that this process remembers, since the jobs of a sweep ask for the same files."""
-
 
 def stamp_of(path: Path) -> Stamp:
     """Return the stamp of the file as it is now."""
     stat = path.stat()
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
-
-
-def file_digests(files: Sequence[Path]) -> list[str]:
-    """Return the SHA-256 of each file's content, in hexadecimal; the cache folder keeps those of large files."""
-    versions = [(str(file), stamp_of(file)) for file in files]
-    new = [version for version in dict.fromkeys(versions) if version not in _settled]
-    keys = {version: _key(version) for version in new if version[1][2] >= _WORTH_KEEPING}
-    kept: dict[bytes, str] = {}
-    with closing(SqliteCache[str](default_cache_dir() / "digests.sqlite", "digest", "digest TEXT")) as cache:
-        with suppress(ConfigError, sqlite3.OperationalError):  # put warns about it
-            kept = cache.get(list(keys.values()))
-        made = {version: sha256_of(Path(version[0])) for version in new if keys.get(version) not in kept}
-        settled = {version: digest for version, digest in made.items() if _is_settled(version)}
-        if fresh := {keys[version]: digest for version, digest in settled.items() if version in keys}:
-            cache.put(fresh)
-    found = made | {version: kept[key] for version, key in keys.items() if key in kept}
-    _settled.update((version, digest) for version, digest in found.items() if version not in made or version in settled)
-    return [_settled.get(version) or found[version] for version in versions]
-
-
-def _is_settled(version: _Version) -> bool:
-    return time.time_ns() - max(version[1][3:]) > _SETTLED_NS
-
-
-def _key(version: _Version) -> bytes:
-    path, stamp = version
-    return SqliteCache.key(str(Path(path).resolve()), *map(str, stamp))

@@ -177,9 +177,7 @@ def _csv_fields(file: Path, schema: Schema) -> Iterator[tuple[int, list[str]]]:
 
 
 def _separated_fields(file: Path, schema: Schema, form: str) -> Iterator[tuple[int, list[str]]]:
-    """The fields of each line. Where any whitespace may separate them, tabs alone do so only if that fits better: in a
-    table with a header, another column may hold text.
-    """
+    """The fields of each line; blanks and tabs mixed separate them, but where tabs alone fit better."""
     size = 0
     for number, line in read_lines(file):
         by_tabs = line.split("\t")

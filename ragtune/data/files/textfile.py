@@ -66,32 +66,16 @@ def _decoded(raw: bytes, path: Path, number: int) -> str:
         raise DatasetError(f"{path}:{number}: not UTF-8 ({byte}){guess}: save it as UTF-8") from None
 
 
-class RepeatedKeyError(ValueError):
-    """A JSON object has a key twice."""
-
-
 def read_json(content: str | bytes) -> Any:
     """Parse JSON."""
     try:
-        return _decode(content.removeprefix(BOM_UTF8).decode() if isinstance(content, bytes) else content)
+        return json.loads(content.removeprefix(BOM_UTF8).decode() if isinstance(content, bytes) else content)
     except RecursionError:
         raise ValueError("nested too deep") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RepeatedKeyError):
+    except (json.JSONDecodeError, UnicodeDecodeError):
         raise
     except ValueError:
         raise ValueError("a number of too many digits") from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise RepeatedKeyError(f"the key {quoted(twice)} comes twice in an object: allowed is once")
-    return found
-
-
-_decode = json.JSONDecoder(object_pairs_hook=_object).decode  # json.loads would make a decoder for every line
 
 
 def id_of(value: Any, where: str, name: str) -> str:

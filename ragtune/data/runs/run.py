@@ -90,7 +90,6 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         return any(len(set(self._documents[span].tolist())) < span.stop - span.start for span in spans)
 
     def _span(self, query: int | None) -> slice:
-        """Where the entries of a query lie."""
         return _NONE if query is None else slice(self._ends.item(query), self._ends.item(query + 1))
 
     def _ids(self, span: slice) -> list[str]:

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.caches.diskcache import DiskCache, Stamp, file_digests, stamp_of
+from ragtune.data.caches.diskcache import DiskCache, Stamp, sha256_of, stamp_of
 from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
 from ragtune.data.files.textfile import id_of, number_of, read_lines, require_id
 from ragtune.data.runs.run import Run, RunBuilder
@@ -74,7 +74,7 @@ def _read_version(path: Path, version: tuple[Stamp, ...], needs_scores: bool) ->
 
     if sum(size for _, _, size, _, _ in version) < _WORTH_KEEPING:
         return read()
-    key = json.dumps(["run 6", needs_scores, *file_digests(record_files(path))])
+    key = json.dumps(["run 6", needs_scores, *map(sha256_of, record_files(path))])
     return DiskCache("runs").written(key, lambda folder: read().save(folder), Run.load) or read()
 
 
@@ -114,11 +114,7 @@ def _refuse_twice(found: Iterator[Found]) -> None:
 
 
 def _rising(run: Run) -> str | None:
-    """The first query whose scores rise with its ranks; None if they fall in any query of three documents or more.
-
-    Ranks only break ties. Those of an earlier stage may be in any order, in a query by chance the reverse. Where they
-    are the reverse in all queries, the columns are swapped or the scores are distances.
-    """
+    """The first query whose scores rise with its ranks; None if they fall in any query of three documents or more."""
     reverse = None
     for query_id in run:
         pairs = list(pairwise(run.by_rank(query_id)))

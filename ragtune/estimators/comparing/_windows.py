@@ -63,10 +63,7 @@ def best_first(values: NDArray[Any]) -> list[int]:
 
 
 def by_halves(ask: Ask) -> Generator[Ask, WindowVerdict, WindowVerdict]:
-    """The verdict on a window on which all that follows hangs: where the call fails, its first half is asked for, and
-    half of that, since a shorter prompt has another answer (rule F6). What was not asked about keeps its place, and the
-    verdict says that the call for the whole has failed.
-    """
+    """The verdict on a window; where the call fails, on its first half, and on half of that (rule F6)."""
     window, size = list(ask.window), len(ask.window)
     while size > 1:
         verdict = yield ask._replace(window=window[:size])
@@ -77,11 +74,7 @@ def by_halves(ask: Ask) -> Generator[Ask, WindowVerdict, WindowVerdict]:
 
 
 def first_round(begin: Callable[[], Play]) -> tuple[int, int]:
-    """The documents and calls that a play's first round takes at most, all of them charged.
-
-    The number of calls may depend on the verdicts. It is counted twice: where every window stands in order, and where
-    every window stands in reverse order.
-    """
+    """The most documents and calls of a play's first round; windows in order and in reverse order are tried."""
     counts = []
     for direction in (1, -1):
         play, docs, calls = begin(), 0, 0
@@ -204,5 +197,4 @@ class WindowEstimator(BaseEstimator):
 
 
 def _open(pool: CandidatePool, window: Sequence[int]) -> list[int]:
-    """Those of the positions that may still be sent."""
     return [position for position in window if pool.states[position] in (CANDIDATE, RERANKED)]

@@ -139,9 +139,7 @@ class PlackettLucePosterior:
 
 
 def _choices(tiers: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
-    """The choices of a window's order: the positions of its k documents, the c chosen ones as indices into these, and
-    those that each was chosen from, shape (c, k): itself and all tiers behind its own. The last tier is never chosen.
-    """
+    """Positions of a window's k documents, the c chosen ones as places in it, and whom each was chosen from, (c, k)."""
     positions = np.array([position for tier in tiers for position in tier], dtype=np.intp)
     level = np.repeat(np.arange(len(tiers)), [len(tier) for tier in tiers])
     chosen = np.flatnonzero(level < len(tiers) - 1)

@@ -105,7 +105,6 @@ def _sorted(part: Sequence[int], ratings: Sequence[_Rating]) -> list[int]:
 
 
 def _tau(before: Sequence[int], after: Sequence[int]) -> float:
-    """Kendall's tau of two orders of the same documents."""
     places = [after.index(position) for position in before]
     n = len(places)
     swapped = sum(places[i] > places[j] for i in range(n) for j in range(i + 1, n))

@@ -80,7 +80,6 @@ class SetwiseInsertionEstimator(WindowEstimator):
     def _inserted(
         self, top: Sequence[int], challenger: int, behind: Sequence[int], opens: bool = False
     ) -> Generator[Ask, WindowVerdict, list[int]]:
-        """``top`` with the challenger at its place."""
         order, at = [*top, challenger], len(top)
         while at > 0:
             start = max(0, at + 1 - self.window)

@@ -47,7 +47,6 @@ class Neighbours(ABC):
         return twin
 
     def of(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
-        """The neighbours of each document that are in the pool."""
         if len(pool) != self._size:
             self._edges, self._size = self._grown(pool), len(pool)
         if unknown := [position for position in positions if position not in self._edges]:
@@ -63,8 +62,6 @@ class Neighbours(ABC):
 
 
 class GraphNeighbours(Neighbours):
-    """Neighbours by a corpus graph."""
-
     def __init__(self, graph: CorpusGraph) -> None:
         super().__init__()
         self._graph = graph

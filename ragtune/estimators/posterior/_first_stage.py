@@ -106,9 +106,7 @@ def _column(scores: FloatArray) -> FloatArray:
 
 
 def _said_once(sources: FloatArray) -> FloatArray:
-    """R^-1 1, R the correlations in [0, 1]: generalised least squares for the mean of correlated measurements (Aitken
-    1936). Eigenvalues of R below 1 count as 1, so that a small difference between sources that agree is not blown up.
-    """
+    """R^-1 1, R the sources' correlations: generalised least squares (Aitken 1936); eigenvalues below 1 count as 1."""
     correlations = np.clip(sources.T @ sources / len(sources), 0.0, 1.0)
     np.fill_diagonal(correlations, 1.0)
     values, vectors = np.linalg.eigh(correlations)
@@ -117,10 +115,7 @@ def _said_once(sources: FloatArray) -> FloatArray:
 
 
 def _said_of_texts(sources: FloatArray, rows: Any) -> FloatArray:
-    """Each source's correlation with its own average over documents with similar texts, relative to the highest one.
-
-    It is the cluster hypothesis (Diaz, CIKM 2007); 1 for all where there are no texts, or no source follows them.
-    """
+    """Each source's correlation with its average over similar texts (Diaz, CIKM 2007), relative to the highest one."""
     short, _ = compact(rows)
     around = short @ (short.T @ sources) - squared_lengths(rows)[:, None] * sources
     likeness = np.array([(standardised(near) * own).mean() for near, own in zip(around.T, sources.T, strict=True)])
@@ -148,6 +143,7 @@ class Feedback:
 
     Attributes:
         column: the standardised likeness, shape (n,).
+        lengths: the squared lengths of the vectors, shape (n,).
         says_something: whether some documents read more like the top documents than others do.
     """
 
@@ -158,8 +154,8 @@ class Feedback:
         self.short, self._terms = short, _ = compact(rows)
         self._centroid: FloatArray = short[top].T @ weights
         likeness = short @ self._centroid
-        lengths = squared_lengths(rows[top])
-        likeness[top] = (likeness[top] - weights * lengths) / np.maximum(1.0 - weights, _TINY)
+        self.lengths = squared_lengths(rows)
+        likeness[top] = (likeness[top] - weights * self.lengths[top]) / np.maximum(1.0 - weights, _TINY)
         self._mean, self._deviation = float(likeness.mean()), float(likeness.std())
         self.column = standardised(likeness)
         self.says_something = self._deviation >= _TINY
@@ -175,20 +171,13 @@ class Feedback:
 
 
 def contradiction(correlation: float, docs: int) -> float:
-    """Further weight of the evidence, >= 0, where the scores of ``docs`` documents run against the sources.
-
-    Useful rerankers nearly always agree with the first stage to some degree, so a correlation below 0 speaks against
-    the scores of this request. It is shrunk towards the usual one, since few documents show any correlation by chance.
-    """
+    """Further weight of the evidence, >= 0, where the scores of ``docs`` documents run against the sources."""
     shrunk = (docs * correlation + _USUAL_DOCS * _USUAL_CORRELATION) / (docs + _USUAL_DOCS)
     return _CONTRADICTED * max(-shrunk, 0.0)
 
 
 class Corroboration:
-    """The weight of the first-stage evidence in the final order, learned from the scores of one request.
-
-    The one-factor model (Lawley and Maxwell 1971) and its limits are in docs/components/estimators.md, "Trust".
-    """
+    """The weight of the first-stage evidence in the final order: docs/components/estimators.md, "Trust"."""
 
     def __init__(self, evidence: FirstStageEvidence) -> None:
         kept = [i for i, name in enumerate(evidence.names) if name not in evidence.echoes]

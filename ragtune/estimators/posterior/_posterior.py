@@ -23,12 +23,7 @@ _PRIOR_COUNT = 4.0  # number of documents that weigh as much as the assumption t
 
 
 def reference_logit(predictions: Sequence[float], logits: Sequence[float]) -> float:
-    """The last of a strategy's logits on the reference strategy's scale, (logit - shift) / stretch.
-
-    No document has scores of two strategies, so the reference's logits are the posterior's ``predictions``. Shift and
-    stretch are the Bayesian least-squares line of the logits on these (Bishop 2006, section 3.3), with prior line
-    y = x; the stretch is kept positive, so an order is never reversed.
-    """
+    """The last of a strategy's logits on the reference's scale: Bayesian least squares (Bishop 2006, section 3.3)."""
     x, y = np.array(predictions), np.array(logits)
     spread = max(float(x.var()), 1.0)
     design = np.column_stack([np.ones(len(x)), x - x.mean()])
@@ -85,7 +80,7 @@ class Covariance:
         if position in self._columns:
             return self._columns[position]
         text = np.zeros(self._compact.shape[1])
-        place = slice(self._compact.indptr[position], self._compact.indptr[position + 1])
+        place = slice(*self._compact.indptr[position : position + 2])
         text[self._compact.indices[place]] = self._compact.data[place]
         column: FloatArray = self.design @ self.design[position] + self._text_weight * (self._compact @ text)
         column[position] += self._own[position]
@@ -112,11 +107,7 @@ def next_row(
 
 
 class RelevancePosterior:
-    """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1).
-
-    Scoring a document adds one row to ``factor``, shape (k, n). A variance that rounding takes below 0 counts as 0 and
-    in ``regularised``. The reranker's logit scale has a closed-form MAP estimate, refitted with every score.
-    """
+    """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1)."""
 
     def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior, trust: float = 0.5) -> None:
         self._prior, self.trust = prior, trust
@@ -127,7 +118,7 @@ class RelevancePosterior:
         self._corroboration = Corroboration(evidence)
         self._weights = evidence.weights
         self._worst = evidence.columns.min(axis=0)  # of each source, for documents that it does not rank
-        design, own = self._features(evidence.columns, feedback), self._own(squared_lengths(rows))
+        design, own = self._features(evidence.columns, feedback), self._own(self._feedback.lengths)
         self.covariance = Covariance(design, rows, own, prior.text_weight, self._feedback.short)
         self._prior_mean = self._means(evidence.pooled, feedback)
         self._rows = np.zeros((32, n))
@@ -157,11 +148,7 @@ class RelevancePosterior:
         self._refit()
 
     def extend(self, rows: Any) -> None:
-        """Add candidates that no first stage ranked (a corpus graph's): only their text ties them to the rest.
-
-        In the prior they are worst for every source; in the final order their evidence is halfway between that and the
-        evidence of the first-stage documents that read like them.
-        """
+        """Add candidates that no first stage ranked: worst for every source, and tied to the rest by their texts."""
         count = rows.shape[0]
         feedback = self._feedback.of_new(rows)
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
@@ -189,11 +176,7 @@ class RelevancePosterior:
 
     @property
     def correlation(self) -> float | None:
-        """Rank correlation of the scores with the first-stage evidence, over the scored documents.
-
-        None where the first stage scores all alike, and in an expanded pool: scores say there which documents join and
-        are scored, so that correlations are those of a selection.
-        """
+        """Rank correlation of scores and evidence; None in an expanded pool, where the scores chose the documents."""
         scored = np.flatnonzero(self.scored)
         if self.discovered or not len(scored) or np.ptp(self.evidence[scored]) == 0.0:
             return None

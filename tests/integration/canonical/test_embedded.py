@@ -89,7 +89,7 @@ def test_where_the_data_lie_instead_is_told_and_data_that_are_shut_off_are_not_r
     assert f"{place}" in caplog.text
     (closed / "data" / "pgdata").unlink()
     place.rename(closed / "data" / "pgdata")
-    with pytest.raises(StoreError, match=f"{closed}.*0700"):
+    with pytest.raises(StoreError, match="Permission denied"):
         EmbeddedServer(closed / "data")
 
 

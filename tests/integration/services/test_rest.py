@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 from starlette.testclient import TestClient
 
 from ragtune.canonical import Candidate, ChunkPolicy, Filters, RetrievalPlan, chunk, embed, retrieve
-from ragtune.canonical.service import RagService, ServiceLimits
+from ragtune.canonical.service import RagService
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import LLMError, MissingExtraError, StoreError
 from ragtune.embedders.hashing import HashingEmbedder
@@ -208,13 +208,12 @@ def test_other_paths_and_methods_are_refused_saying_which_there_are(client: Test
 
 
 def test_limits_are_named(make_client: Clients) -> None:
-    limits = ServiceLimits(k=5, candidate_pool=60, batch=2)
-    client = make_client(service=RagService(MemoryDatabase(), {"e": HashingEmbedder(dims=8)}, limits=limits))
+    client = make_client(service=RagService(MemoryDatabase(), {"e": HashingEmbedder(dims=8)}, max_batch=2))
     post(client, "collections", collection="c")
     candidate = {"doc_id": "d", "chunk_index": 0, "content": "", "score": 0.0}
     for name, body in (
-        ("retrieve", {"collection": "c", "query": "q", "plan": {"k": 6}}),
-        ("retrieve", {"collection": "c", "query": "q", "plan": {"k": 5, "candidate_pool": 61}}),
+        ("retrieve", {"collection": "c", "query": "q", "plan": {"k": 1001}}),
+        ("retrieve", {"collection": "c", "query": "q", "plan": {"k": 5, "candidate_pool": 1001}}),
         ("embed", {"texts": ["a", "b", "c"]}),
         ("fuse", {"candidate_sets": [[candidate] * 3]}),
         ("rerank", {"query": "q", "candidates": [candidate] * 3}),

@@ -88,7 +88,6 @@ def test_entries_in_any_order_are_sorted_by_query_score_rank_and_id() -> None:
             "qid,docno,score,score\nq1,d,1,2\n",
             "run:1: the column 'score' comes twice: it has 'qid, docno, score, score'",
         ),
-        ('{"qid": "q1", "docno": "d", "score": 1, "score": 2}', "run:1: malformed JSON: the key 'score' comes twice"),
         ("qid,docno,score\nq1,d,1\nq1 ,d,1\n", "run:3: 'query_id' is 'q1 ': an id holds no whitespace"),
         ("PAR1 is no Parquet", "run: cannot be read as Parquet: "),
     ],

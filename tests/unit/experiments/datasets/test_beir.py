@@ -104,7 +104,6 @@ def test_every_nth_query_is_kept_with_its_judgments_only(collection: Path) -> No
         ("q1 0 heart-1 1\nq1 heart-1 0 1\n", "qrels:2: the iteration is 'heart-1' and the document '0': they look"),
         ("q1\theart-1\tQ0\t1\n", "qrels:1: the iteration is 'heart-1' and the document 'Q0'"),
         ("qid,docid,grade,grade\nq1,heart-1,1,0\n", "qrels:1: the column 'grade' comes twice"),
-        ('{"qid": "q1", "docid": "heart-1", "rel": 1, "rel": 0}', "qrels:1: malformed JSON: the key 'rel' comes twice"),
     ],
 )
 def test_judgments_that_say_two_things_are_refused(collection: Path, content: str, said: str) -> None:
