@@ -13,12 +13,11 @@ from ragtune.core.interfaces import BaseEmbedder, BaseReranker
 from ragtune.core.request.clock import Clock
 from ragtune.data.models import model_identity
 from ragtune.llm.client import LLMClient
-from ragtune.superprompt.latent import LatentRerankStage
 from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory, StoreMemory
 from ragtune.superprompt.memory.inputs import Documents, demo_folder, read_folder
 from ragtune.superprompt.options import EmbedderOptions, LLMOptions, MemoryOptions, PromptOptions, RerankerOptions
 from ragtune.superprompt.pipeline import Pipeline, build_pipeline
-from ragtune.superprompt.stages.reranker import BaseRerankStage, BudgetedRerankStage, TopRerankStage
+from ragtune.superprompt.stages.reranker import BaseRerankStage, BudgetedRerankStage, LatentRerankStage, TopRerankStage
 
 if TYPE_CHECKING:
     from ragtune.canonical.store.base import BaseDatabase

@@ -116,27 +116,18 @@ def test_a_service_that_fails_is_one_line_and_exit_code_1(call: Call, notes: Pat
     assert "secret-of-the-test" not in ended.err
 
 
-def test_a_configuration_file_holds_for_what_the_command_line_does_not_say(
-    call_here: Call, notes: Path, tmp_path: Path
+def test_the_final_prompt_is_answered_recorded_and_replayed(
+    call_here: Call, notes: Path, llm_server: Any, tmp_path: Path
 ) -> None:
-    file = tmp_path / "mine.yaml"
-    search = f"memory: {{folder: {notes}}}\nembedder: {{dims: 64}}"
-    file.write_text(f"{search}\nlimits: {{N0_QUERY_PIECES: 1}}")
-    given = [PROMPT, "--config", file, "--set", "reranker.kind=none"]
-    assert "  dims: 64\n" in call_here(*given, "--print-config").out
-    ended = call_here(*given, "--until", "Retrieval", "--json")
-    assert ended.err == ""
-    assert set(json.loads(ended.out)["extras"]["retrieval"]["scores"]) == {"bread.md#0", "rye.txt#0"}
-
-
-def test_the_final_prompt_is_answered_recorded_and_replayed(call_here: Call, notes: Path, llm_server: Any) -> None:
     from llm_server import Rule
     from superprompt_agents import ANSWERS, asked_by
 
     llm_server.rules[:] = [Rule(asked_by(name), answer) for name, answer in ANSWERS.items()]
     llm_server.rules.append(Rule(lambda chat: True, lambda chat: "It was cut hot [1]."))
     model = ["--llm-model", "m", "--llm-base-url", llm_server.url]
-    given = [PROMPT, "--corpus", notes, "--answer", *model]
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"memory: {{folder: {notes}}}")
+    given = [PROMPT, "--config", file, "--answer", *model]
     first = call_here(*given)
     assert (first.code, first.out) == (0, "It was cut hot [1].\n")
     sent = len(llm_server.requests)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -81,18 +82,29 @@ class TermIndex:
     def cosines(self, pieces: Sequence[str]) -> NDArray[np.float64]:
         """TF-IDF cosines of all texts with every piece, shape (texts, pieces), in [0, 1]."""
         idf = self.idf(self.frequencies)
-        query = np.zeros((len(idf), len(pieces)))
-        for column, piece in enumerate(pieces):
-            counts = Counter(term for _, term in content_words(piece)).items()
-            weights = {term: (1.0 + np.log(count)) * float(self.idf(self.frequency(term))) for term, count in counts}
-            norm = np.sqrt(sum(weight * weight for weight in weights.values()))
-            for term, weight in weights.items():
-                if term in self.columns:
-                    query[self.columns[term], column] = weight / norm
+        counts = [Counter(term for _, term in content_words(piece)) for piece in pieces]
+        query, known = self.rows(counts, idf, self.idf(0))
         norms = np.sqrt(self.counts.multiply(self.counts) @ (idf * idf))
         norms[norms == 0.0] = 1.0
-        cosines: NDArray[np.float64] = (self.counts @ (idf[:, None] * query)) / norms[:, None]
+        cosines: NDArray[np.float64] = (self.counts @ (query.multiply(idf).T)).toarray() * known / norms[:, None]
         return cosines
+
+    def rows(self, counts: Sequence[Counter[str]], weights: Any, unknown: float) -> tuple[Any, list[float]]:
+        """Unit rows over the known terms of texts, and the share of each text's length that these terms have."""
+        from scipy.sparse import csr_matrix
+
+        rows, columns, values, known = [], [], [], []
+        for row, found in enumerate(counts):
+            places = {term: self.columns[term] for term in found if term in self.columns}
+            mine = {place: (1.0 + np.log(found[term])) * weights[place] for term, place in places.items()}
+            length = sqrt(sum(weight * weight for weight in mine.values()))
+            other = sum(((1.0 + np.log(n)) * unknown) ** 2 for term, n in found.items() if term not in places)
+            known.append(length / sqrt(length**2 + other) if length else 0.0)
+            if length:
+                rows += [row] * len(mine)
+                columns += list(mine)
+                values += [weight / length for weight in mine.values()]
+        return csr_matrix((values, (rows, columns)), shape=(len(counts), len(weights))), known
 
 
 class DocumentMemory(BaseMemory):

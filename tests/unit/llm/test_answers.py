@@ -14,12 +14,11 @@ from pydantic import BaseModel, RootModel
 from ragtune.llm.jsontext import UnusableJSON, json_values, parse_json
 from ragtune.rerankers.llm.base import Best, Grade, WindowRanking
 from ragtune.superprompt.agents.chooser import ChooserConfig
-from ragtune.superprompt.agents.writer import WriterConfig
+from ragtune.superprompt.agents.writer import Written
 
 LIMITS = {"max_input_tokens": 500, "max_part_tokens": 100, "max_item_tokens": 50, "max_output_tokens": 99}
 COMMON = {"agent_name": "Tester", "version": "v1", "prompt": {"system": "s", "user": "{payload}"}, **LIMITS}
 CHOOSER = ChooserConfig.model_validate({**COMMON, "fields": {"colour": {"enum": ["a"]}}})
-WRITER = WriterConfig.model_validate({**COMMON, "sections": ["Facts"], "max_text_tokens": 60})
 
 words = st.text(st.characters(codec="utf-8", exclude_characters='{}[]<>`\\"◁'), max_size=30)
 texts = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
@@ -33,7 +32,7 @@ ASKED: dict[str, tuple[type[BaseModel], st.SearchStrategy[Any]]] = {
     "rewriting": (RootModel[list[str]], st.lists(texts, min_size=1)),
     "chooser": (CHOOSER.record_contract(), st.fixed_dictionaries({"colour": texts})),
     "items": (CHOOSER.items_contract(9), st.fixed_dictionaries({"items": st.just([{"id": 1}])})),
-    "writer": (WRITER.contract(), st.fixed_dictionaries({"s_ctx_md": texts, "relevance": st.just({"1": 0.5})})),
+    "writer": (Written, st.fixed_dictionaries({"s_ctx_md": texts, "relevance": st.just({"1": 0.5})})),
 }
 ALL = pytest.mark.parametrize("asked", ASKED)
 FEW = settings(max_examples=20)  # of each of 120 combinations
