@@ -11,7 +11,7 @@ import numpy as np
 from ragtune.canonical.normalization import NormalizedText, check_metadata, check_string, normalize
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.canonical.splitters.markdown import Outline
-from ragtune.canonical.splitters.units import TokenizedText, pack, paragraph_starts, paragraphs, sentences, words
+from ragtune.canonical.splitters.units import TokenizedText, pack, paragraph_starts, sentences, words
 from ragtune.canonical.types import Chunk, Segment, SourceDocument
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import InputError
@@ -121,7 +121,7 @@ def _levels(text: TokenizedText, policy: ChunkPolicy) -> list[IntArray]:
     if policy.method != "tokens":
         levels.insert(0, sentences(text))
     if policy.method == "paragraphs":
-        levels.insert(0, paragraphs(text))
+        levels.insert(0, text.tokens_at(paragraph_starts(text.text)))
     return levels
 
 
@@ -131,9 +131,9 @@ def _split_markdown(text: TokenizedText, policy: ChunkPolicy) -> Iterator[tuple[
     outside = text.tokens_at(position for position, fenced in starts if not fenced)
     levels = [outside, *_levels(text, policy)]
     sections = outline.sections()
-    cuts = np.append(text.tokens_at(section.start for section in sections), len(text)).tolist()
-    for section, low, high in zip(sections, cuts, cuts[1:], strict=False):
+    cuts = np.append(text.tokens_at(start for start, _ in sections), len(text)).tolist()
+    for (_, headings), low, high in zip(sections, cuts, cuts[1:], strict=False):
         if low == high:  # an empty preamble
             continue
         for start, end in pack(levels, low, high, policy.max_tokens, policy.overlap_tokens):
-            yield start, end, {HEADINGS: list(section.headings)}
+            yield start, end, {HEADINGS: headings}

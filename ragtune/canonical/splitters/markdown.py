@@ -26,14 +26,6 @@ class Heading:
     title: str
 
 
-@dataclass(frozen=True)
-class Section:
-    """The start of a section, and the titles of the headings that it is under, outermost first, its own last."""
-
-    start: int
-    headings: tuple[str, ...]
-
-
 @dataclass
 class Outline:
     """The headings and the fenced code blocks (start and end) of a text, by one pass over its lines."""
@@ -55,17 +47,20 @@ class Outline:
         if self._fence:
             self._end_fence(len(self.text))
 
-    def sections(self) -> list[Section]:
-        """The text's sections; a heading with nothing under it but a deeper heading begins that one's section."""
-        found = [Section(0, ())]
+    def sections(self) -> list[tuple[int, list[str]]]:
+        """The start of each section, and the titles of the headings that it is under, outermost first, its own last.
+
+        A heading with nothing under it but a deeper heading begins that one's section.
+        """
+        found: list[tuple[int, list[str]]] = [(0, [])]
         path: list[Heading] = []
         for place, heading in enumerate(self.headings):
             body_before = self.text[self.headings[place - 1].end if place else 0 : heading.start]
             deeper = not path or heading.level > path[-1].level
             path = [above for above in path if above.level < heading.level] + [heading]
             merged = not body_before.strip() and deeper
-            start = found.pop().start if merged else heading.start
-            found.append(Section(start, tuple(above.title for above in path)))
+            start = found.pop()[0] if merged else heading.start
+            found.append((start, [above.title for above in path]))
         return found
 
     def in_fence(self, positions: Iterator[int]) -> Iterator[tuple[int, bool]]:
