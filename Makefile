@@ -72,7 +72,8 @@ DATA ?= ../shared/data
 STUDIES ?= open variants trust signals calls refused shared ablations expansion
 tables: $(VENV)/.dev ## every table of results/frontier again, in build/tables; DATA=folder of the collections
 	for name in dl19 dl21 nfcorpus; do \
-		$(BIN)/ragtune graph --out results/graphs/$$name dataset=beir dataset.path=$(DATA)/$$name || exit 1; done
+		test -d results/graphs/$$name \
+			|| $(BIN)/ragtune graph --out results/graphs/$$name dataset=beir dataset.path=$(DATA)/$$name || exit 1; done
 	for study in $(STUDIES); do \
 		$(BIN)/ragtune study --config $$study --data $(DATA) --out build/tables/$$study || exit 1; done
 

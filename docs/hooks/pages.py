@@ -22,8 +22,6 @@ CONF = ROOT / "conf"
 def on_files(files: Files, config: Any) -> Files:
     """Add the committed results and CONTRIBUTING.md."""
     for path in _committed("results"):
-        if path == "results/index.html":  # the site's own index there is results/README.md
-            continue
         files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](docs/", "](")
     files.append(File.generated(config, "contributing.md", content=text))

@@ -7,6 +7,7 @@ import math
 from pydantic import BaseModel, ConfigDict
 
 from experiments.label.verdict import Verdict
+from ragtune.core.plain import html_table
 
 
 class _Part(BaseModel):
@@ -113,6 +114,17 @@ class Advice(_Part):
     git_sha: str
     labels: Verdict | None = None
     use: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"Advice({self.recommended.label} for {self.dataset})"
+
+    def _repr_html_(self) -> str:
+        """The recommended option beside its alternatives, for notebooks."""
+        shown = [self.recommended, self.everything, self.first_stage]
+        rows = [
+            {"option": one.label, self.measure: f"{one.quality:.4f}", "kept": f"{one.kept.value:.1%}"} for one in shown
+        ]
+        return html_table(repr(self), rows)
 
     @property
     def is_worse(self) -> bool:

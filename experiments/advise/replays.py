@@ -205,7 +205,7 @@ def _correlation(config: Mapping[str, Any], candidates: Sequence[PolicyOption]) 
 
 def choose_setting(values: Mapping[float, FloatArray], default: float, *, level: float, seed: int) -> Setting:
     """The setting whose ``values``, shape (q,), have the best mean; the default if cross-validation shows no gain."""
-    from scipy.stats import t
+    from scipy.special import stdtrit  # scipy.stats takes half a second to import
 
     settings, table = list(values), np.stack(list(values.values()), axis=1)
     n, usual = len(table), settings.index(default)
@@ -216,7 +216,7 @@ def choose_setting(values: Mapping[float, FloatArray], default: float, *, level:
         rest = np.setdiff1d(np.arange(n), fold)
         gains[fold] = table[fold, _best(table[rest], usual)] - table[fold, usual]
     mean = float(gains.mean())
-    half = float(t.ppf(0.5 + level / 2.0, n - 1)) * float(gains.std(ddof=1)) / math.sqrt(n)
+    half = float(stdtrit(n - 1, 0.5 + level / 2.0)) * float(gains.std(ddof=1)) / math.sqrt(n)
     return Setting(settings[_best(table, usual)] if mean > 0.0 else default, mean, mean - half, mean + half)
 
 

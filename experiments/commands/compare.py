@@ -2,7 +2,7 @@
 
 A RUN is a folder of ``ragtune run``, or an MLflow run id. The files of an id are downloaded from the store that
 conf/tracking/mlflow.yaml or MLFLOW_TRACKING_URI names. Writes compare.md, compare.csv and .parquet, policies.csv,
-per_query.parquet, a figure and report.html.
+per_query.parquet and report.html.
 
 The baseline of the recommendation is the most expensive run of the first run's policy, as in a study.
 """

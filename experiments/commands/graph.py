@@ -2,12 +2,9 @@
 
     ragtune graph --out DIR --k 16 dataset=beir dataset.path=../shared/data/nfcorpus
     ragtune graph --out DIR --kind dense --model MODEL dataset=demo
-    ragtune graph --out DIR --kind vectors --vectors FILE.npy dataset=demo
 
-The graph in DIR is for ``expander=corpus_graph expander.graph=DIR`` and for the graph-based estimators. An existing
-valid graph is kept.
-``--model`` is for dense: a local folder or a hub name. ``--vectors`` is for vectors: a NumPy file of an existing index,
-with one row per document in the corpus's order.
+The graph in DIR is for ``expander=corpus_graph expander.graph=DIR`` and for the graph-based estimators. DIR must
+not exist. ``--model`` is for dense: a local folder or a hub name.
 """
 
 from __future__ import annotations
@@ -24,11 +21,9 @@ KEPT = "nothing was kept: repeat the command"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--out", type=Path, required=True, help="the graph's folder")
-    parser.add_argument("--kind", choices=("tfidf", "dense", "vectors"), default="tfidf", help="similarity")
+    parser.add_argument("--kind", choices=("tfidf", "dense"), default="tfidf", help="similarity")
     parser.add_argument("--k", type=int, default=16, help="neighbours of each document")
     parser.add_argument("--model", help="dense: the sentence embedder; default: all-MiniLM-L6-v2")
-    parser.add_argument("--vectors", type=Path, help="vectors: NumPy file, one row per document in the corpus's order")
-    parser.add_argument("--force", action="store_true", help="replace an existing graph")
     add_overrides(parser, "the dataset, as for ragtune run")
 
 
@@ -41,22 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     corpus = load_dataset(compose(arguments.overrides)).corpus
     with progress_bar("building the graph", enabled=True) as update:
-        cost = build_graph(
-            corpus,
-            arguments.out,
-            update,
-            arguments.kind,
-            arguments.k,
-            arguments.model or MINILM,
-            arguments.vectors,
-            arguments.force,
-        )
+        cost = build_graph(corpus, arguments.out, update, arguments.kind, arguments.k, arguments.model or MINILM)
     if cost.k < arguments.k:
         others = cost.documents - 1
         sys.stdout.write(f"--k {arguments.k}: a document has {others:,} others, so k={cost.k} is stored\n")
-    what = "built in" if cost.built else "kept what was there, checked in"
     sys.stdout.write(
-        f"{arguments.out}: {cost.documents:,} documents, {cost.neighbours:,} neighbours, {what} {cost.seconds:.1f} s, "
-        f"{cost.bytes:,} bytes\n"
+        f"{arguments.out}: {cost.documents:,} documents, {cost.neighbours:,} neighbours, "
+        f"built in {cost.seconds:.1f} s, {cost.bytes:,} bytes\n"
     )
     return 0

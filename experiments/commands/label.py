@@ -5,7 +5,6 @@ between the first stage's order and the reranker's. In the terminal, one key is 
 
     ragtune label                                        # the shipped collection
     ragtune label --page                                 # in the browser, on this machine only
-    ragtune label --csv sheet.csv                        # write rows to fill in; repeat it to read them
     ragtune label --llm 'local model=MODEL' --labels 40  # a model grades; its labels are marked
     ragtune label dataset=beir dataset.path=DIR dataset.split=null \
         retriever=runs retriever.paths=DIR/bm25.run reranker.scores=DIR/ce.run
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 KEPT = "every label is kept: repeat the command to go on"
 
-ROWS = 40
-"""Rows of a sheet, or answers of a model, where --labels is not given."""
+ANSWERS = 40
+"""Answers of a model where --labels is not given."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,9 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_overrides(parser, "collection, first stage and reranker, as for ragtune advise")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--page", action="store_true", help="grade in the browser, at the printed address")
-    how.add_argument("--csv", metavar="FILE", type=Path, help="write a sheet to fill in, or read it if it is there")
     how.add_argument("--llm", metavar="'CHOICE NAME=VALUE ...'", help="a model of conf/llm grades until it is decided")
-    parser.add_argument("--labels", metavar="N", type=int, help=f"labels at most; {ROWS} for --csv and --llm")
+    parser.add_argument("--labels", metavar="N", type=int, help=f"labels at most; {ANSWERS} for --llm")
     parser.add_argument("--port", metavar="N", type=int, default=0, help="port of the page; 0: a free one")
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the labels; default: results/labels/NAME")
     parser.add_argument("--yes", action="store_true", help="score with a live reranker without being asked")
@@ -86,26 +84,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _judge(desk: Desk, arguments: argparse.Namespace) -> None:
-    from experiments.label.ask import judge_by_model, judge_in_terminal, read_sheet, write_sheet
+    from experiments.label.ask import judge_by_model, judge_in_terminal
     from experiments.publish.progress import progress_bar
 
-    file, rows = arguments.csv, arguments.labels or ROWS
     if arguments.page:
         _serve(desk, arguments.port)
     elif arguments.llm is not None:
         with progress_bar("judging", enabled=True) as update:
-            name, failed = judge_by_model(desk, arguments.llm, rows, update)
+            name, failed = judge_by_model(desk, arguments.llm, arguments.labels or ANSWERS, update)
         if failed:
             sys.stderr.write(f"warning: {name} gave no grade for {failed} documents; they are left out\n")
         print(f"{name} judged. A model's grades are not a person's: check some of them by hand.")
-    elif file is None:
-        judge_in_terminal(desk, arguments.labels)
-    elif file.exists():
-        graded, empty = read_sheet(desk, file)
-        print(f"{file}: {graded} grades read, {empty} rows without one. For the next rows name another file.")
     else:
-        written = write_sheet(desk, file, rows)
-        print(f"{file}: {written} rows. Fill in the column grade (0 to 3), then repeat the command.")
+        judge_in_terminal(desk, arguments.labels)
 
 
 def _serve(desk: Desk, port: int) -> None:

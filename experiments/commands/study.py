@@ -4,9 +4,9 @@
     ragtune study --config shared --data ../shared/data  # collections beside the checkout
     ragtune study --policies uncertainty budgets=[10,20]
 
-Writes frontier.md, frontier.csv and .parquet (one row per cell), policies.csv, curves.csv, per_query.parquet, a
-figure per collection and report.html. It also writes claims.md and claims.csv for the claims of the configuration, and
-choice.md for its choice by leaving one group of collections out.
+Writes frontier.md, frontier.csv and .parquet (one row per cell), policies.csv, curves.csv, per_query.parquet and
+report.html. It also writes claims.md and claims.csv for the claims of the configuration, and choice.md for its choice
+by leaving one group of collections out.
 
 Finished cells are cached below the output folder: repeat the command to continue after an interruption. A cell is
 replayed again if its configuration, code or data changed.

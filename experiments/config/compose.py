@@ -32,7 +32,7 @@ from experiments.config.options import check_names, check_options, did_you_mean_
 from experiments.config.paths import CONF, SHIPPED
 from experiments.config.targets import require_hydra_allowed
 from ragtune.core.arguments import did_you_mean
-from ragtune.core.errors import ConfigError, MissingExtraError
+from ragtune.core.errors import ConfigError, InputError, MissingExtraError
 from ragtune.core.units import LIMITS
 
 
@@ -43,6 +43,8 @@ def spelled_out(overrides: Sequence[str]) -> list[str]:
 
 def _spelled_out(override: str) -> list[str]:
     name, _, value = override.partition("=")
+    if override.startswith("dataset=pack:"):
+        return ["dataset=pack", f"dataset.file='{value.removeprefix('pack:')}'"]
     amounts = [amount.strip() for amount in value.split(",")]
     if name != "budget" or not any(re.match(r"[-+.]*\d", amount) for amount in amounts):
         return [override]
@@ -74,8 +76,15 @@ def _store_budget(name: str, number: str, unit: str) -> None:
 
 
 def register_resolvers() -> None:
-    """Make ``${shipped:}``, the folder of the demo collection, known to OmegaConf; harmless to call again."""
+    """Make ``${shipped:}``, the demo collection, and ``${pack:FILE}`` known to OmegaConf; harmless to call again."""
     OmegaConf.register_new_resolver("shipped", lambda: str(SHIPPED), replace=True)
+    OmegaConf.register_new_resolver("pack", _in_pack, replace=True)
+
+
+def _in_pack(file: str) -> str:
+    from experiments.config.packs import unpacked
+
+    return unpacked(file)
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:
@@ -148,6 +157,8 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
         key = error.full_key or "an option"
         raise ConfigError(f"{key} is missing: give it on the command line, {key}=VALUE") from None
     except OmegaConfBaseException as error:
+        if isinstance(error.__context__, InputError):  # of a pack
+            raise error.__context__ from None
         where = f"{error.full_key}: " if error.full_key else ""
         raise ConfigError(f"the configuration cannot be resolved: {where}{str(error).splitlines()[0]}") from None
     return data
@@ -168,6 +179,8 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
         return f"unknown option {name!r}: {help_lists}{did_you_mean_option(name, known_options())}"
     if "hydra/sweeper/optuna" in lines[0]:
         return str(MissingExtraError("hydra/sweeper=tune", "optuna"))
+    if "experiments.cli.measured" in lines[0]:
+        return str(MissingExtraError("hydra/callbacks=tirex", "tirex"))
     if lines[0].startswith("Config group override must be"):
         return f"{lines[0]}: {_BY_NAME}"
     noise = ("See ", "Set the environment", "Config search path", "provider=")

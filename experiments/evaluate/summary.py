@@ -13,6 +13,7 @@ from experiments.evaluate.outcomes import Outcomes, warnings_of
 from experiments.evaluate.record import told
 from ragtune.core import units
 from ragtune.core.arrays import FloatArray
+from ragtune.core.plain import html_table
 from ragtune.data.join import Join
 
 Costs = dict[str, int | float]
@@ -137,6 +138,17 @@ class Summary(Figures):
     inputs: dict[str, str]
     wall_s: float
     mlflow_run_id: str | None
+
+    def __repr__(self) -> str:
+        name, value = next(iter(self.measures.items()))
+        docs = self.cost_per_query.charged["docs"]
+        return f"Summary({self.policy} on {self.dataset}: {name} {value:.4f}, {docs:.1f} documents a query)"
+
+    def _repr_html_(self) -> str:
+        """The quality of the run and of the baselines, for notebooks."""
+        means = {self.policy: self.measures} | {name: one.measures for name, one in (self.baselines or {}).items()}
+        rows = [{"policy": name} | {key: f"{mean:.4f}" for key, mean in own.items()} for name, own in means.items()]
+        return html_table(repr(self), rows)
 
     @property
     def has_failed(self) -> bool:

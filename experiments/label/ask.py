@@ -1,15 +1,12 @@
-"""Three ways to ask for labels: keys in the terminal, rows of a spreadsheet, and a language model."""
+"""Two ways to ask for labels: keys in the terminal, and a language model."""
 
 from __future__ import annotations
 
-import csv
 import shlex
 import sys
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing, contextmanager
-from io import StringIO
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal
 
@@ -18,12 +15,9 @@ from pydantic import BaseModel
 
 from experiments.config.compose import compose
 from experiments.config.progress import Progress
-from experiments.label.desk import GRADES, LEGEND, SKIPPED, Desk, Label, Task
-from experiments.publish.files import write_text
-from ragtune.core.errors import ConfigError, DatasetError, LLMError
-from ragtune.core.plain import quoted
+from experiments.label.desk import LEGEND, SKIPPED, Desk, Task
+from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.tokens import token_spans
-from ragtune.data.files.textfile import read_raw_lines
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary, fence
 
@@ -32,17 +26,13 @@ WIDTH = 100
 SHOWN = 2000
 """Characters of a document that the terminal shows."""
 
-COLUMNS = ("grade", "query", "title", "text", "query_id", "doc_id")
-
-_FORMULA = ("=", "+", "-", "@", "\t")
-"""How a cell begins that a spreadsheet would compute."""
-
 
 def judge_in_terminal(desk: Desk, most: int | None) -> None:
     """Ask for grades until the person quits, ``most`` labels were given, or nothing is left."""
     given = 0
     sys.stdout.write("\n".join([*LEGEND, ""]))
-    with closing(_keys()) as keys:
+    keys = _keys()
+    with _unbuffered():
         while (task := desk.next()) is not None and (most is None or given < most):
             _show(desk, task)
             key = next(keys, "q")
@@ -86,12 +76,11 @@ def _line(text: str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
-def _keys() -> Generator[str, None, None]:
-    with _unbuffered():
-        while key := sys.stdin.read(1):
-            if sys.stdin.isatty() or not key.isspace():
-                sys.stdout.write(f"{key}\n")
-                yield key.lower()
+def _keys() -> Iterator[str]:
+    while key := sys.stdin.read(1):
+        if sys.stdin.isatty() or not key.isspace():
+            sys.stdout.write(f"{key}\n")
+            yield key.lower()
 
 
 @contextmanager
@@ -108,51 +97,6 @@ def _unbuffered() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-
-
-def write_sheet(desk: Desk, file: Path, rows: int) -> int:
-    """Write the next documents to judge, with an empty grade each, and return how many."""
-    tasks = list(islice(desk.tasks(), rows))
-    out = StringIO()
-    table = csv.writer(out, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for task in tasks:
-        texts = (f"'{text}" if text.startswith(_FORMULA) else text for text in (task.query, task.title, task.text))
-        table.writerow(["", *texts, task.query_id, task.doc_id])
-    write_text(file, out.getvalue())
-    return len(tasks)
-
-
-def read_sheet(desk: Desk, file: Path) -> tuple[int, int]:
-    """Take over all grades of a sheet or none; return how many it has, and how many rows have none."""
-    graded, empty = {}, 0
-    for where, row in _rows(file):
-        text = (row["grade"] or "").strip()
-        query_id, doc_id = row["query_id"] or "", row["doc_id"] or ""
-        if query_id not in desk.dataset.queries or doc_id not in desk.dataset.corpus:
-            raise DatasetError(f"{where}: query {quoted(query_id)} and document {quoted(doc_id)} are not in the data")
-        if not text:
-            empty += 1
-        elif text not in map(str, GRADES):
-            raise DatasetError(f"{where}: 'grade' is {quoted(text)}: allowed are 0, 1, 2, 3 and nothing")
-        else:
-            graded[query_id, doc_id] = int(text)
-    known = desk.labels.grades
-    for (query_id, doc_id), grade in graded.items():
-        if known.get((query_id, doc_id)) != grade:
-            desk.labels.add(Label(query_id=query_id, doc_id=doc_id, grade=grade))
-    desk.write()
-    return len(graded), empty
-
-
-def _rows(file: Path) -> Iterator[tuple[str, dict[str, str | None]]]:
-    lines = [line for _, line in read_raw_lines(file)]
-    separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","  # some spreadsheets write that
-    table = csv.DictReader(lines, delimiter=separator)
-    if missing := [name for name in ("grade", "query_id", "doc_id") if name not in (table.fieldnames or ())]:
-        raise DatasetError(f"{file}: column {missing[0]!r} is missing: needed are grade, query_id and doc_id")
-    for row in table:
-        yield f"{file}:{table.line_num}", row
 
 
 class _Grade(BaseModel):

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from experiments.datasets.beir import read_qrels
 from experiments.label.plan import LEVEL, Decision
 from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.core.plain import count_of
 
 FILE, QRELS = "decision.json", "qrels.tsv"
 
@@ -41,7 +42,7 @@ class Verdict(BaseModel):
     @property
     def text(self) -> str:
         found = self.decision
-        known = f"{_count(self.labels, 'label')} on {_count(found.queries, 'query', 'queries')}"
+        known = f"{count_of(self.labels, 'labels')} on {count_of(found.queries, 'queries')}"
         if self.by_models:
             models = ", ".join(f"{count} by the model {name}" for name, count in self.by_models.items())
             known += f" ({models})"
@@ -52,10 +53,6 @@ class Verdict(BaseModel):
             return f"The labels do not decide yet whether the reranker helps: {known}."
         leans = "helps" if found.gain > 0.0 else "harms"
         return f"The labels do not decide yet: so far the reranker {leans}, {sure}. There are {known}."
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def orders_of(config: Mapping[str, Any]) -> str:

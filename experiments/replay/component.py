@@ -18,7 +18,7 @@ from ragtune.core import interfaces
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.request.budget import CostBudget
 
-HARNESS_KEYS = {"dataset": ("scores", "sample")}
+HARNESS_KEYS = {"dataset": ("scores", "sample", "file", "candidates")}
 """Keys of a group's file that the harness reads itself and constructors do not get."""
 
 

@@ -71,7 +71,7 @@ class InputFiles:
         modules = {program, *targets_of(config)}
         found: dict[str, str] = {}
         for package in {module.partition(".")[0] for module in modules} - OWN_PACKAGES:
-            found |= self._remembered(f"code:{package}", lambda name=package: _code(name))
+            found |= self._remembered(f"code:{package}", lambda name=package: code_files(name))
         return [self._sources.digest(sorted(modules)), dict(sorted(found.items()))]
 
     def _dataset(self, node: Mapping[str, Any]) -> dict[str, str]:
@@ -111,7 +111,8 @@ def targets_of(config: Mapping[str, Any]) -> set[str]:
     return set(targets({name: node for name, node in config.items() if name not in WHERE_NOT_WHAT}))
 
 
-def _code(package: str) -> Iterator[Path]:
+def code_files(package: str) -> Iterator[Path]:
+    """The Python files of a package."""
     spec = find_spec(package)
     if spec is None:
         return

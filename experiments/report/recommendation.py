@@ -1,8 +1,7 @@
-"""What a study recommends, in words, by one rule. Tables, report and the overview of results all quote it."""
+"""What a study recommends, in words, by one rule. The tables and the report quote it."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,15 +58,6 @@ def recommendation(cells: Any, measure: str) -> Recommendation:
     summary = f"Against that, {measure} changes by {span}: {held if better else kept}."
     evidence = [_beside_full(row, full, measure) for _, row in chosen.iterrows()]
     return Recommendation(title, summary, tuple(evidence), RULE_FOR_LESS + CAVEAT, *map(str, key))
-
-
-def recommended_in(text: str) -> Recommendation | None:
-    """The recommendation that the tables of a study (``frontier.md``, ``compare.md``) begin with; None without any."""
-    found = re.match(r"# .*\n\n\*\*(.*?)\*\* (.*)\n\n((?:- .*\n)*)\n(.*)\n", text)
-    if found is None:
-        return None
-    title, summary, evidence, rule = found.groups()
-    return Recommendation(title, summary, tuple(re.findall("^- (.*)", evidence, re.MULTILINE)), rule, "", "")
 
 
 def _beside(cells: Any, measure: str) -> tuple[Any, Any, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.curves import FloatArray
-from experiments.report.figures import styles
+from experiments.publish.figures import Style, styles_of
 from experiments.report.markdown import Table, described, tables_of
 from experiments.report.recommendation import Recommendation
 from experiments.report.study import Line, Study, StudyCollection, file_stem
@@ -19,6 +19,12 @@ from ragtune.core.units import UNITS as ALL
 
 PAGE = Path(__file__).with_name("page.html")
 STYLE = Path(__file__).with_name("page.css")
+
+
+def styles(study: Study) -> dict[str, Style]:
+    """Styles by policy: no two differ by colour alone."""
+    found = styles_of([policy.kind for policy in study.policies])
+    return {policy.name: style for policy, style in zip(study.policies, found, strict=True)}
 
 
 def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str:

@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.record import UNITS
+from ragtune.core.plain import html_table
 from ragtune.core.units import DOCS, Unit
 from ragtune.core.units import UNITS as ALL
 
@@ -153,6 +154,18 @@ class Study:
     unit: Unit = DOCS  # what the budgets limit and the lines' costs count
     is_grid: bool = True  # whether the columns are budgets
     question: str = ""
+
+    def __repr__(self) -> str:
+        return f"Study({self.title!r}: {len(self.policies)} policies, {len(self.collections)} collections)"
+
+    def _repr_html_(self) -> str:
+        """The headline measure of each policy at the last budget, for notebooks."""
+        rows: list[dict[str, str]] = []
+        for policy in self.policies:
+            cells = {one.name: one.cells.get((policy.name, self.columns[-1])) for one in self.collections}
+            means = {name: f"{cell.values[:, 0].mean():.4f}" if cell else "" for name, cell in cells.items()}
+            rows.append({f"{self.measures[0]}, {self.columns[-1]}": policy.label, **means})
+        return html_table(repr(self), rows)
 
     @property
     def title(self) -> str:

@@ -34,7 +34,7 @@ class ReproductionVerdict(StrEnum):
 
 
 @dataclass(frozen=True, config=CHECKED)
-class Cell:
+class PublishedCell:
     """One published figure, text, or range [low, high]; ``run`` names the settings of the paper that give ours."""
 
     cell: Filled
@@ -58,7 +58,7 @@ class Paper:
     name: Filled
     title: Filled
     source: Filled  # what the published figures were read from
-    cells: Annotated[Sequence[Cell], Field(min_length=1)]
+    cells: Annotated[Sequence[PublishedCell], Field(min_length=1)]
     arxiv: str = ""
     collections: Texts = ()
     inputs: Mapping[str, str] = field(default_factory=dict)

@@ -15,7 +15,7 @@ import numpy as np
 from experiments.config.compose import compose
 from experiments.evaluate.measures import Measures
 from experiments.replay.build import build_session
-from experiments.reproduce.paper import Cell, Paper
+from experiments.reproduce.paper import Paper, PublishedCell
 from experiments.reproduce.paper import ReproductionVerdict as Verdict
 from ragtune.core.output import ControllerOutput
 
@@ -29,7 +29,7 @@ _NOISE = {"perfect": 0.0, "noisy": 0.25, "random": 1e9}  # errors of their first
 class Reproduced:
     """A cell with our value, its distance from the published one, and the verdict with its reason."""
 
-    cell: Cell
+    cell: PublishedCell
     verdict: Verdict
     why: str
     ours: float | str = ""
@@ -54,7 +54,7 @@ def _shown(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.4f}".rstrip("0").rstrip(".")
 
 
-def reproduced(paper: Paper, cell: Cell, data: Path | None, scratch: Path) -> Reproduced:
+def reproduced(paper: Paper, cell: PublishedCell, data: Path | None, scratch: Path) -> Reproduced:
     """Replay a cell of a paper: collections lie below ``data``, made-up ones are written to ``scratch``."""
     if cell.expect is Verdict.NOT_HERE:
         return Reproduced(cell, Verdict.NOT_HERE, cell.why)
@@ -96,7 +96,7 @@ COUNTS: Mapping[str, Callable[[Sequence[ControllerOutput]], float | str]] = {
 """Values of a cell that are no measures; means over the queries where nothing else is said."""
 
 
-def _flaw(paper: Paper, cell: Cell, data: Path | None) -> str:
+def _flaw(paper: Paper, cell: PublishedCell, data: Path | None) -> str:
     """Which input of a cell is missing ("needs FILE") or has other bytes; empty if none."""
     text = " ".join(word for name in (*cell.run, *cell.against) for word in paper.settings[name])
     for name, digest in paper.inputs.items():
@@ -110,7 +110,7 @@ def _flaw(paper: Paper, cell: Cell, data: Path | None) -> str:
     return ""
 
 
-def _value(paper: Paper, cell: Cell, settings: Sequence[str], data: Path | None, scratch: Path) -> float | str:
+def _value(paper: Paper, cell: PublishedCell, settings: Sequence[str], data: Path | None, scratch: Path) -> float | str:
     words = [] if cell.items is None else _made_up(cell.items, cell.order, scratch / f"{cell.items}-{cell.order}")
     words += [Template(word).safe_substitute(data=data) for name in settings for word in paper.settings[name]]
     outputs, qrels = _replayed(("tracking=none", "budget=unlimited", *words))

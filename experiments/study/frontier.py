@@ -27,11 +27,11 @@ Cells = Mapping[tuple[str, str, str], Cell]
 
 
 def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> Study:
-    """Replay the cells that are missing below ``folder/cells``, and write tables, figures and report."""
+    """Replay the cells that are missing below ``folder/cells``, and write tables and report."""
     require_writable(folder)
     cells = run_jobs(jobs_of(grid, folder / "cells"), grid.jobs, progress)
     study = study_of(grid, cells, command)
-    write_study(study, folder, figures=grid.figures, report=grid.report)
+    write_study(study, folder, report=grid.report)
     return study
 
 

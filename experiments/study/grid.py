@@ -28,8 +28,8 @@ COMMON = ("tracking=none", "executor=inline", "budget=unlimited")
 
 FOLDER = CONF / "frontier"
 
-PLACES = ("data", "models", "graphs", "embedder")
-"""Keys that only interpolations of the same file refer to: folders of collections, models and graphs, and a model."""
+PLACES = ("data", "models", "graphs", "embedder", "reranker")
+"""Keys that only interpolations of the same file refer to: folders of collections, models and graphs, and choices."""
 
 Name = Annotated[str, Field(pattern=r"^[^/\\|]+$")]
 Count = Annotated[int, Field(ge=1)]
@@ -84,7 +84,6 @@ class Grid:
     seed: Annotated[int, Field(ge=0)] = 0
     jobs: Literal[-1] | Count = -1
     queries: Count | None = None
-    figures: bool = True
     report: bool = True
     unit: str = "docs"
     claims: Sequence[Claim] = ()

@@ -14,6 +14,7 @@ from ragtune.core.plain import quoted
 EnumT = TypeVar("EnumT", bound=Enum)
 MakerT = TypeVar("MakerT", bound=Callable[..., object])
 
+_PYTHON = {str, float, int, dict}
 _NEAR = 0.66  # of two names, as difflib measures it: two letters of three, such as gra for gar
 
 
@@ -33,7 +34,10 @@ def as_list(values: Iterable[Any]) -> list[Any]:
     if hasattr(values, "isna") and hasattr(values, "to_numpy"):
         pairs = zip(values.to_numpy(dtype=object), values.isna(), strict=True)
         return [None if is_unknown is True or is_missing(value) else as_python(value) for value, is_unknown in pairs]
-    return [None if is_missing(value) else as_python(value) for value in values]
+    found = list(values)
+    if {*map(type, found)} <= _PYTHON:
+        return found
+    return [None if is_missing(value) else as_python(value) for value in found]
 
 
 def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:

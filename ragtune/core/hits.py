@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,18 +17,13 @@ from ragtune.core.types import ScoredDocument
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of a document, shared by all hits of it; ``token_count`` is 0 where it is unknown."""
+class Facts(NamedTuple):
+    """What is known of a document, in well-formed texts; ``token_count`` is 0 where it is unknown."""
 
     id: str
     content: str
     metadata: dict[str, Any]
     token_count: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "content", well_formed(self.content))
-        _require_well_formed(self.id)
 
 
 class TokenCounts:
@@ -100,6 +94,11 @@ class Entries(_Made[T]):
         counts: list[int] = self._token_counts[self.places].tolist()
         return counts
 
+    def some(self, members: Sequence[int]) -> Entries[T]:
+        """Those members, as columns."""
+        doc_ids, places = [self.doc_ids[i] for i in members], self.places[np.asarray(members, dtype=int)]
+        return Entries(doc_ids, self._token_counts, lambda i: self._at(members[i]), places, self.all_facts)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
 
@@ -167,11 +166,12 @@ def sound(doc: ScoredDocument) -> ScoredDocument:
     numbers = (doc.score, doc.original_score, doc.fusion_score or 0.0, doc.reranker_score or 0.0, *doc.sources.values())
     if not all(map(math.isfinite, numbers)):
         raise InvalidScoreError(f"score {doc.score!r} of document {quoted(doc.id)}: allowed is a finite number")
-    _require_well_formed(doc.id)
+    require_well_formed(doc.id)
     content = well_formed(doc.content)
     return doc if content == doc.content else doc.model_copy(update={"content": content})
 
 
-def _require_well_formed(doc_id: str) -> None:
+def require_well_formed(doc_id: str) -> None:
+    """Refuse an id that no file can hold, with a ValueError."""
     if well_formed(doc_id) != doc_id:
         raise ValueError(f"document id {quoted(doc_id)}: it holds half of a character (a lone surrogate)")

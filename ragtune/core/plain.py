@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from typing import Any
 
 _QUOTED = 80  # characters
@@ -42,6 +44,16 @@ def count_of(amount: float, noun: str) -> str:
     return f"{amount:,.4g} {singular if amount == 1 else noun}" if amount < 1e4 else f"{amount:,.0f} {noun}"
 
 
+def html_table(caption: str, rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows with the same names as a table of HTML, which notebooks show; texts are escaped, long ones cut."""
+    lines: list[tuple[str, Iterable[object]]] = [
+        ("th", rows[0] if rows else ()),
+        *(("td", row.values()) for row in rows),
+    ]
+    cells = ("".join(f"<{tag}>{escape(words(value))}</{tag}>" for value in line) for tag, line in lines)
+    return f"<table><caption>{escape(caption)}</caption>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
+
 def describe(error: BaseException) -> str:
     """An error in one line of at most 500 characters: its type and what it says."""
     try:
@@ -58,7 +70,12 @@ def first_line(error: BaseException) -> str:
 
 def well_formed(text: str) -> str:
     """``text`` with every lone surrogate replaced by ``?``: neither UTF-8 nor JSON over HTTP can carry one."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    try:
+        if not text.isascii():
+            text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _value(value: Any) -> Any:

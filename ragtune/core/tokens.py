@@ -6,6 +6,7 @@ import codecs
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,14 +15,14 @@ _PIECE = re.compile(r"\w{1,6}|[^\w\s]")
 
 @cache
 def _kind(character: str) -> str:
-    """A character of ASCII of the same kind: a part of a word, white space, or a mark."""
+    """An ASCII character of the same kind: a part of a word, white space, or a mark."""
     return "w" if character.isalnum() or character == "_" else " " if character.isspace() else "."
 
 
-_KINDS = "".join(_kind(chr(i)) for i in range(128)).encode() + bytes(128)
+_KINDS = "".join(_kind(chr(i)) for i in range(256)).encode()
 """By it a text is counted in a third of a pattern's time."""
 
-_BY_KIND = "ragtune-by-kind"  # an encoding's handler of what is not ASCII, which finds it faster than a pattern does
+_BY_KIND = "ragtune-by-kind"  # an encoding's handler of what is not Latin-1: it finds it faster than a pattern does
 codecs.register_error(
     _BY_KIND,
     lambda found: ("".join(map(_kind, found.object[found.start : found.end])), found.end),  # type: ignore[attr-defined]
@@ -38,21 +39,22 @@ def count_tokens(text: str) -> int:
         >>> count_tokens("Salt, pressure")
         4
     """
-    kinds = f"{text} ".encode("ascii", _BY_KIND).translate(_KINDS).replace(b"wwwwww", b".")  # a token like a mark
+    kinds = f"{text} ".encode("latin-1", _BY_KIND).translate(_KINDS).replace(b"wwwwww", b".")  # a token like a mark
     return kinds.count(b".") + kinds.replace(b".", b" ").count(b"w ")
 
 
 def count_each(texts: Sequence[str]) -> list[int]:
     """:func:`count_tokens` of each text: a tenth of the time where there are many."""
-    parts = [text.encode("ascii", _BY_KIND).translate(_KINDS) for text in texts]
+    parts = [text.encode("latin-1", _BY_KIND).translate(_KINDS) for text in texts]
     kinds = np.frombuffer(b" ".join((b"", *parts, b"")), np.uint8)
     is_word = kinds == ord("w")
     edges = (is_word[1:] != is_word[:-1]).nonzero()[0]
     begins, pieces = edges[::2], (edges[1::2] - edges[::2] + 5) // 6
     bounds = np.cumsum([0, *(len(part) + 1 for part in parts)])
     words = np.concatenate([[0], pieces.cumsum()])[begins.searchsorted(bounds)]
-    marks = (kinds == ord(".")).nonzero()[0].searchsorted(bounds)
-    counts: list[int] = np.diff(words + marks).tolist()
+    is_mark = kinds == ord(".")
+    marks = [np.count_nonzero(is_mark[begin:end]) for begin, end in pairwise(bounds.tolist())]
+    counts: list[int] = (np.diff(words) + marks).tolist()
     return counts
 
 

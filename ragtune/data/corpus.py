@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
-from ragtune.core.hits import Facts, Hits, TokenCounts
+from ragtune.core.hits import Facts, Hits, TokenCounts, require_well_formed
+from ragtune.core.plain import well_formed
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 
@@ -207,7 +208,9 @@ class Corpus:
 
     def _look_up(self, position: int) -> Facts:
         document = self._document(position)
-        known = Facts(document.id, document.content, metadata_of(document), int(self._tokens[[position]][0]))
+        require_well_formed(document.id)
+        content, tokens = well_formed(document.content), int(self._tokens[[position]][0])
+        known = Facts(document.id, content, metadata_of(document), tokens)
         self._known[position] = known
         return known
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ragtune.core.arguments import as_list, is_missing
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.hits import Facts, Hits
-from ragtune.core.plain import quoted
+from ragtune.core.plain import quoted, well_formed
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import ORIGINAL
 from ragtune.core.types import ScoredDocument
@@ -75,7 +75,7 @@ def _found(
     texts: Sequence[str], metadata: Sequence[dict[str, Any]], scores: Scores | Mapping[str, Scores] | None
 ) -> Sequence[ScoredDocument]:
     """What no stage found stands behind the rest, as low as the worst that each found: 0 may be a good score."""
-    facts = [Facts(str(i), text, metadata[i], 0) for i, text in enumerate(texts)]
+    facts = [Facts(str(i), well_formed(text), metadata[i], 0) for i, text in enumerate(texts)]
     columns: dict[str, list[float]] = _columns(scores, len(texts))
     if not columns:
         return _hits(facts, [-math.log1p(rank) for rank in range(1, len(facts) + 1)], None)

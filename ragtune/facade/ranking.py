@@ -13,6 +13,7 @@ from ragtune.core.batches.failures import BatchCount
 from ragtune.core.loop import FIRST_ROUND, too_small
 from ragtune.core.output import ControllerOutput
 from ragtune.core.passages import PASSAGE
+from ragtune.core.plain import count_of, html_table
 from ragtune.core.policy.batching import TORN
 from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
 from ragtune.estimators.posterior.correlation import CORRELATION
@@ -140,6 +141,20 @@ class Ranking(Sequence[RankedDocument]):
         if self.is_torn:
             found.append(f"{TORN}; take a policy that compares, or fixed_depth")
         return [*found, *self.notes]
+
+    def __repr__(self) -> str:
+        read = sum(one.reranked for one in self)
+        return f"Ranking({count_of(len(self), 'documents')}, {read} scored in {count_of(self.cost.calls, 'calls')})"
+
+    def _repr_html_(self) -> str:
+        """The first ten documents, for notebooks."""
+        return html_table(
+            repr(self),
+            [
+                {"score": f"{one.score:.3f}", "scored": "yes" if one.reranked else "estimate", "document": one.document}
+                for one in self[:10]
+            ],
+        )
 
     def __len__(self) -> int:
         return len(self.documents)

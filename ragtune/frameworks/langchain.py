@@ -39,7 +39,16 @@ class BudgetedCompressor(BaseDocumentCompressor):
     options: dict[str, Any] = Field(frozen=True)
     _reranker: BudgetedReranker = PrivateAttr()
 
-    def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        top_k: int | None = None,
+        signals: Sequence[str] = (),
+        options: dict[str, Any] | None = None,
+        **further: Any,
+    ) -> None:
+        options = {**(options or {}), **further}  # as model_dump() has them, or one by one
         super().__init__(model=model, top_k=top_k, signals=signals, options=options)  # type: ignore[call-arg]
         self._reranker = reranker_from(model, options)
 

@@ -50,8 +50,10 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
         top_k: int | None = None,
         signals: Sequence[str] = (),
         callback_manager: CallbackManager | None = None,
-        **options: Any,
+        options: dict[str, Any] | None = None,
+        **further: Any,
     ) -> None:
+        options = {**(options or {}), **further}  # as to_dict() has them, or one by one
         arguments = {"model": model, "top_k": top_k, "signals": signals, "options": options}
         super().__init__(**arguments, callback_manager=callback_manager or CallbackManager())
         self._reranker = reranker_from(model, options)

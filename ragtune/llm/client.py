@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import re
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -119,7 +118,7 @@ class LLMClient:
         extra: Mapping[str, Any] | None = None,
         repair: bool | None = None,
         clock: Clock | None = None,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
     ) -> None:
         if repair is not None:
             warnings.warn("LLMClient(repair=...) has no effect; 1.1.0 removes it", DeprecationWarning, stacklevel=2)

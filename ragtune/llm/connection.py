@@ -7,6 +7,7 @@ import functools
 import os
 import threading
 import weakref
+import zlib
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from pydantic_core import to_json
 
@@ -28,6 +30,7 @@ MOST_BODY_BYTES = 16 * 2**20
 """The size of an unpacked reply; a longer one is not read to its end."""
 
 _DETAIL_CHARS = 300
+_IDLE_S = 4.0  # that a connection is used again: many servers close theirs after five seconds
 
 
 @dataclass(frozen=True)
@@ -51,26 +54,25 @@ class Failure:
 def http_library() -> Any:
     """The HTTP library, or a MissingExtraError that names the extra."""
     try:
-        import httpx2
+        import aiohttp
     except ModuleNotFoundError:
         raise MissingExtraError("a language model or a reranker over HTTP", "llm") from None
-    return httpx2
+    return aiohttp
 
 
 class Connection:
     """A pool of connections to one service, in an event loop: only a coroutine can be stopped at any moment."""
 
     def __init__(self, credentials: Credentials, follow_redirects: bool = False) -> None:
-        httpx2 = http_library()
         self.owner = os.getpid()
         self._credentials = credentials
-        self._client = httpx2.AsyncClient(
-            headers={"Accept-Encoding": "gzip", **credentials.headers},
-            timeout=None,  # the limit here is for the whole exchange
-            follow_redirects=follow_redirects,
-        )
-        _run(_warm_up())
-        self._close = weakref.finalize(self, _shut, self._client, self.owner)
+        self._follows = follow_redirects
+        address, proxies = urlsplit(credentials.base_url), getproxies()
+        # Looked up by the library, a proxy takes a thread at every call.
+        proxy = None if proxy_bypass(address.netloc) else proxies.get(address.scheme, proxies.get("all"))
+        headers = {"Accept-Encoding": "gzip", **credentials.headers}
+        self._session = _run(_open(http_library(), headers, proxy))
+        self._close = weakref.finalize(self, _shut, self._session, self.owner)
         self._close.atexit = False  # the end of the process closes them
 
     def post(self, path: str, body: Mapping[str, Any], parse: Callable[[Any], T], within_s: float) -> T | Failure:
@@ -95,33 +97,34 @@ class Connection:
             closing.result()
 
     async def _exchange(self, url: str, body: Mapping[str, Any], within_s: float) -> str | Failure:
-        import httpx2
+        import aiohttp
 
-        sent = self._client.stream(
-            "POST", url, content=to_json(dict(body)), headers={"Content-Type": "application/json"}
-        )
+        headers = {"Content-Type": "application/json"}
+        sent = self._session.post(url, data=to_json(dict(body)), headers=headers, allow_redirects=self._follows)
         try:
             async with asyncio.timeout(within_s), sent as response:
-                if response.headers.get("content-encoding", "identity").strip().lower() not in ("identity", "gzip"):
-                    # Other codings unpack a few bytes to gigabytes at once.
+                coding = response.headers.get("content-encoding", "identity").strip().lower()
+                if coding not in ("identity", "gzip"):
                     return Failure("malformed_response", "unusable reply: packed otherwise than asked for", False)
-                content = bytearray()
-                async for chunk in response.aiter_bytes():
-                    content += chunk
+                unpacked, content = zlib.decompressobj(31), bytearray()
+                async for chunk in response.content.iter_any():
+                    # A few bytes can unpack to gigabytes at once.
+                    content += unpacked.decompress(chunk, MOST_BODY_BYTES + 1) if coding == "gzip" else chunk
                     if len(content) > MOST_BODY_BYTES:
                         detail = f"its reply has more than {MOST_BODY_BYTES} bytes"
                         return Failure("too_large", detail, retryable=False)
         except TimeoutError:
             return Failure("timeout", f"no whole answer within {within_s:.3g} s", is_unanswered=True)
-        except httpx2.DecodingError:
+        except zlib.error:
             return Failure("malformed_response", "unusable reply: damaged where it was packed", retryable=False)
-        except httpx2.HTTPError as error:
+        except aiohttp.ClientError as error:
             detail = self._readable(str(error) or type(error).__name__)
-            retryable, reached = isinstance(error, httpx2.TransportError), not isinstance(error, httpx2.ConnectError)
+            retryable = not isinstance(error, aiohttp.InvalidURL | aiohttp.TooManyRedirects)
+            reached = not isinstance(error, aiohttp.InvalidURL | aiohttp.ClientConnectorError)
             return Failure("connection", detail, retryable, is_unanswered=reached)
         # JSON has no other encoding (RFC 8259, section 8.1).
         text = self._credentials.hidden_in(content.decode(errors="replace"))
-        return text if response.is_success else self._refused(response, text)
+        return text if 200 <= response.status < 300 else self._refused(response, text)
 
     def _refused(self, response: Any, text: str) -> Failure:
         try:
@@ -129,14 +132,14 @@ class Connection:
         except (ValueError, RecursionError):
             body = text
         said = server_message(body) or text
-        if response.has_redirect_location:
+        if 300 <= response.status < 400 and "location" in response.headers:
             target = urlsplit(response.headers["location"])
             where = f"{target.scheme}://{target.netloc}" if target.netloc else "another path"
             said = f"it redirects to {where}, which is not followed"
-        kind = _kind(response.status_code)
+        kind = _kind(response.status)
         # An account without money is a 429 as well, but no waiting fills it.
         retryable = kind not in ("rejected", "oversized") and '"insufficient_quota"' not in text
-        detail = self._readable(f"HTTP {response.status_code}: {said}")
+        detail = self._readable(f"HTTP {response.status}: {said}")
         return Failure(kind, detail, retryable, retry_after_s(response.headers), read_usage(body))
 
     def _readable(self, text: str) -> str:
@@ -177,15 +180,25 @@ def _run(exchange: Coroutine[Any, Any, T]) -> T:
 def _loop(process: int) -> asyncio.AbstractEventLoop:
     """Start an event loop in a thread that lives as long as the process."""
     loop = asyncio.new_event_loop()
+    # The end of the process closes what is still open, which the library would report.
+    ours = {"client_session", "connector"}
+    loop.set_exception_handler(lambda own, it: None if it.keys() & ours else own.default_exception_handler(it))
     threading.Thread(target=loop.run_forever, name="ragtune-llm", daemon=True).start()
     return loop
 
 
-def _shut(client: Any, owner: int) -> Future[None] | None:
-    return asyncio.run_coroutine_threadsafe(client.aclose(), _loop(owner)) if owner == os.getpid() else None
+def _shut(session: Any, owner: int) -> Future[None] | None:
+    return asyncio.run_coroutine_threadsafe(session.close(), _loop(owner)) if owner == os.getpid() else None
 
 
-async def _warm_up() -> None:
-    import anyio
-
-    await anyio.getaddrinfo("127.0.0.1", 0)
+async def _open(aiohttp: Any, headers: Mapping[str, str], proxy: str | None) -> Any:
+    """Make a session in the loop; whoever uses it limits the time and the number of exchanges."""
+    await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 0)  # starts the thread that looks names up
+    return aiohttp.ClientSession(
+        headers=headers,
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S),
+        timeout=aiohttp.ClientTimeout(),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        proxy=proxy,
+    )

@@ -93,12 +93,13 @@ class Reply(Generic[T]):
 class Transport:
     """Sends requests for all threads of a process; made anew in a forked child and after unpickling."""
 
-    def __init__(self, settings: Settings, clock: Clock, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, settings: Settings, clock: Clock, sleep: Callable[[float], object] | None = None) -> None:
         self.settings = settings
         self.clock = clock
         self._sleep = sleep
         self._breaker = CircuitBreaker(settings.breaker_failures, settings.breaker_cooldown_s * 1000.0, clock)
         self._places = Places(settings.concurrency)
+        self._over = threading.Event()  # of the calls under way
         self._lock = threading.Lock()
         self._connection: Connection | None = None
 
@@ -114,13 +115,13 @@ class Transport:
 
     def post(self, path: str, body: Mapping[str, Any], parse: Callable[[Any], T], deadline: Deadline) -> Reply[T]:
         """Send ``body``, again where that may help, and return the reply."""
-        connection = self.connect()
+        connection, over = self.connect(), self._over
         begun = self.clock.now_ms()
         failure: Failure | None = None
         wasted, sent, unanswered = TokenUsage(), 0, 0
         while sent <= self.settings.max_retries and (permit := self._breaker.enter()):
             send = partial(connection.post, path, body, parse)
-            got, took_ms = self._attempt(send, deadline, permit)
+            got, took_ms = self._attempt(send, deadline, permit, over)
             if not isinstance(got, Failure):
                 return Reply(got, self.clock.now_ms() - begun if sent else took_ms, sent + 1, wasted, unanswered)
             sent, unanswered = sent + got.is_sent, unanswered + got.is_unanswered
@@ -135,9 +136,11 @@ class Transport:
                 detail = f"{failure.detail}; the next attempt would come after the deadline"
                 failure = replace(failure, kind="deadline", detail=detail)
                 break
-            self._sleep(wait_s)
+            (self._sleep or over.wait)(wait_s)
             if asks_to_wait:
                 self._places.resume()
+            if over.is_set():
+                break
         if failure is None:
             raise ServiceError(
                 f"{self.settings.host} failed {self.settings.breaker_failures} times or more in a row: "
@@ -154,11 +157,18 @@ class Transport:
                 self._connection.close()
             self._connection = None
 
+    def give_up(self) -> None:
+        """End the calls under way: they fail, and are not sent again."""
+        over, self._over = self._over, threading.Event()
+        over.set()
+        self._places.refuse()
+        self.close()
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.settings, self.clock, self._sleep)
 
     def _attempt(
-        self, send: Callable[[float], T | Failure], deadline: Deadline, permit: BreakerPermit
+        self, send: Callable[[float], T | Failure], deadline: Deadline, permit: BreakerPermit, over: threading.Event
     ) -> tuple[T | Failure, float]:
         """The outcome of one request, sent once a slot is free, and its milliseconds; the breaker is told of it."""
         is_well: bool | None = None
@@ -168,7 +178,7 @@ class Transport:
             is_free = self._places.take(time.monotonic() + deadline.left_ms / 1000.0)
             began_s = time.monotonic()
             started, left_s = self.clock.now_ms(), deadline.left_ms / 1000.0
-            if not is_free or left_s <= 0.0:
+            if not is_free or left_s <= 0.0 or over.is_set():
                 detail = "no request could be sent before the deadline"
                 return Failure("deadline", detail, retryable=False, is_sent=False), 0.0
             got = send(min(self.settings.timeout_s, left_s))

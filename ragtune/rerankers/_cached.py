@@ -6,11 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.items import PoolItem, RerankBatch, facts_of, ids_of, lengths_of
+from ragtune.core.pool.items import PoolItem, RerankBatch, facts_of, ids_of, lengths_of, some_of
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
@@ -18,7 +18,10 @@ from ragtune.core.units import SOMETIMES_TOLD
 from ragtune.data.caches.diskcache import resolve_cache_dir
 from ragtune.data.caches.sqlitecache import SqliteCache
 
-Pairs = Mapping[bytes, int]
+Key = Any
+"""What a pair is known by: a digest where scores are cached, else query and text."""
+
+Pairs = Mapping[Key, int]
 """Tokens of pairs of a query and a document, by their keys; equal texts are one pair."""
 
 
@@ -26,10 +29,10 @@ Pairs = Mapping[bytes, int]
 class Known:
     """Figures of pairs, by key."""
 
-    scores: dict[bytes, float] = field(default_factory=dict)
-    times: dict[bytes, float] = field(default_factory=dict)
-    billed_tokens: dict[bytes, float] = field(default_factory=dict)
-    billed_docs: dict[bytes, float] = field(default_factory=dict)
+    scores: dict[Key, float] = field(default_factory=dict)
+    times: dict[Key, float] = field(default_factory=dict)
+    billed_tokens: dict[Key, float] = field(default_factory=dict)
+    billed_docs: dict[Key, float] = field(default_factory=dict)
     failed: list[CostObject] = field(default_factory=list)
 
 
@@ -53,9 +56,9 @@ class _Asked:
     """A batch, the keys of its documents by id, its pairs, and the places of those that it pays for."""
 
     batch: RerankBatch
-    keys: dict[str, bytes]
+    keys: dict[str, Key]
     pairs: Pairs
-    paid: dict[bytes, int] = field(default_factory=dict)
+    paid: dict[Key, int] = field(default_factory=dict)
 
 
 class CachedReranker(BaseReranker):
@@ -104,7 +107,7 @@ class CachedReranker(BaseReranker):
             cache.ttl_s = seconds
 
     @abstractmethod
-    def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
+    def _score_unknown(self, unknown: Mapping[Key, Pair], known: Known) -> None:
         """Score pairs that the cache lacks, keep their scores, and add them to ``known``."""
 
     def _unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
@@ -114,10 +117,10 @@ class CachedReranker(BaseReranker):
         known = self._caches["scores"].get(list(first)) if self._caches else {}
         return [item for item in items if keys[item.doc_id] not in known and first[keys[item.doc_id]] is item]
 
-    def _keys(self, items: Sequence[PoolItem], context: RAGtuneContext) -> dict[str, bytes]:
+    def _keys(self, items: Sequence[PoolItem], context: RAGtuneContext) -> dict[str, Key]:
         texts = {doc_id: fact.content for doc_id, fact in zip(ids_of(items), facts_of(items), strict=True)}
         if not self._caches:  # nothing outlives the batch, so the pair itself will do
-            return {doc_id: f"{len(context.query)} {context.query}{text}".encode() for doc_id, text in texts.items()}
+            return {doc_id: (context.query, text) for doc_id, text in texts.items()}
         with context.tracker.clock.paused():
             identity = self._identity()
         return {doc_id: SqliteCache.key(identity, context.query, text) for doc_id, text in texts.items()}
@@ -126,7 +129,7 @@ class CachedReranker(BaseReranker):
         for cache in self._caches.values():
             cache.check()
 
-    def _recall(self, keys: Sequence[bytes]) -> Known:
+    def _recall(self, keys: Sequence[Key]) -> Known:
         known = Known()
         for name, cache in self._caches.items():
             found = cache.get([key for key in keys if name == "scores" or key in known.scores])
@@ -163,7 +166,7 @@ class CachedReranker(BaseReranker):
             keys, lengths = self._keys(batch.items, batch.context), self._lengths(batch.items, batch.context)
             asked.append(_Asked(batch, keys, dict(zip(keys.values(), lengths, strict=True))))
         known = self._recall(list({key: None for each in asked for key in each.pairs}))
-        unknown: dict[bytes, Pair] = {}
+        unknown: dict[Key, Pair] = {}
         for each in asked:
             items, context, _ = each.batch
             places = {key: place for place, key in enumerate(each.keys.values())}
@@ -192,23 +195,25 @@ class CachedReranker(BaseReranker):
         """Charge the documents that were scored or at least answered for, and pay for those that were not cached."""
         items, answered = asked.batch.items, {*known.scores, *known.times}
         pairs = {key: tokens for key, tokens in asked.pairs.items() if key in answered}
-        made = [item for item in items if asked.keys[item.doc_id] in pairs] if len(pairs) < len(asked.pairs) else items
+        made = items
+        if len(pairs) < len(asked.pairs):
+            made = some_of(items, [place for place, key in enumerate(asked.keys.values()) if key in pairs])
         context.meter.charge(self._bill(made, pairs, known, context))
         paid = {key: tokens for key, tokens in pairs.items() if key in asked.paid}
         if paid or known.failed:
-            bought = items if len(paid) == len(items) else [items[asked.paid[key]] for key in paid]
+            bought = items if len(paid) == len(items) else some_of(items, [asked.paid[key] for key in paid])
             context.meter.pay(self._bill(bought, paid, known, context))
 
     def _priced_ms(self, docs: int) -> float:
         return self.ms_per_call + self.ms_per_doc * docs if docs else 0.0
 
-    def _made_ms(self, pairs: Collection[bytes], known: Known) -> float:
+    def _made_ms(self, pairs: Collection[Key], known: Known) -> float:
         """The time that the pairs took when they were scored, and the price of pairs without a time."""
         timed = [known.times[key] for key in pairs if key in known.times]
         return sum(timed) + self._priced_ms(len(pairs) - len(timed))
 
 
-def shares(whole: float, weights: Mapping[bytes, float]) -> dict[bytes, float]:
+def shares(whole: float, weights: Mapping[Key, float]) -> dict[Key, float]:
     """Share a whole in proportion to the weights."""
     total = sum(weights.values())
     return {key: whole * weight / total for key, weight in weights.items()}

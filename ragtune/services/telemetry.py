@@ -51,6 +51,8 @@ def traced(model: str, request: RerankQuery, texts: Sequence[str]) -> Iterator[C
     def tell(ranking: Ranking) -> None:
         nonlocal spent
         spent = ranking.cost
+        if not span.is_recording():
+            return
         outputs = (
             {Doc.DOCUMENT_ID: str(one.index), Doc.DOCUMENT_SCORE: one.score}
             | ({Doc.DOCUMENT_CONTENT: texts[one.index]} if shows else {})

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from ragtune.canonical.permit import CancelledWorkError, current
-from ragtune.core.errors import InconclusiveError, InputError, NotAskedError, RagtuneError, RequestOverError
+from ragtune.core.errors import InconclusiveError, InputError, LLMError, NotAskedError, RagtuneError, RequestOverError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
@@ -28,6 +28,7 @@ _log = logging.getLogger(__name__)
 _ANSWER_S = 0.02  # that one answer takes: on two cores, a request costs .01 s of processor time
 _SHARE = 0.5  # of a request's time that is left to its calls, however many answers fall due at the same time
 _LAST_CALL_S = 2.0  # that the call under way has after the stop of the server; uvicorn waits longer for requests
+_CLOSED = "the call was given up, as the server is being closed"
 _LATE_CALL_S = 0.5  # that a call has after its request's time: a call of a local model is not cut
 
 
@@ -109,11 +110,17 @@ class ServedReranker(WrappedReranker):
         super().__init__(inner)
         self._turns = turns
         self._stopped: Future[float] = Future()
+        self._give_up = getattr(inner, "give_up", None)  # of a reranker that ends its calls by itself
+        self._under_way: set[object] = set()
 
     def stop(self) -> None:
         """Let no further batch through, and give up calls that do not end soon."""
         with suppress(InvalidStateError):  # it was stopped before
             self._stopped.set_result(time.monotonic())
+            if (give_up := self._give_up) is not None:
+                later = threading.Timer(_LAST_CALL_S, lambda: self._under_way and give_up())
+                later.daemon = True
+                later.start()
 
     @property
     def is_stopped(self) -> bool:
@@ -124,7 +131,15 @@ class ServedReranker(WrappedReranker):
         self._require_open()
         try:
             with self._turns.away():
-                return self._called(items, context, strategy)
+                if self._give_up is None:
+                    return self._called(items, context, strategy)
+                self._under_way.add(call := object())
+                try:
+                    return self.inner.rerank(items, context, strategy)
+                except LLMError as error:
+                    raise (InconclusiveError(_CLOSED) if self.is_stopped else error) from None
+                finally:
+                    self._under_way.remove(call)
         except (NotAskedError, CancelledWorkError):  # no failure of the model, which would close it for others
             self._require_open()
             raise
@@ -147,6 +162,7 @@ class ServedReranker(WrappedReranker):
         if not call.done() and self._stopped.done():
             wait((call,), timeout=self._stopped.result() + _LAST_CALL_S - time.monotonic())
         if not call.done():
-            why = "server is being closed" if self._stopped.done() else "request's time is over"
-            raise InconclusiveError(f"the call was given up, as the {why}")
+            raise InconclusiveError(
+                _CLOSED if self.is_stopped else "the call was given up, as the request's time is over"
+            )
         return call.result()

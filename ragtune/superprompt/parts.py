@@ -14,8 +14,7 @@ from ragtune.core.request.clock import Clock
 from ragtune.data.models import model_identity
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt.latent import LatentRerankStage
-from ragtune.superprompt.memory.base import BaseMemory
-from ragtune.superprompt.memory.documents import DocumentMemory, StoreMemory
+from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory, StoreMemory
 from ragtune.superprompt.memory.inputs import Documents, demo_folder, read_folder
 from ragtune.superprompt.options import EmbedderOptions, LLMOptions, MemoryOptions, PromptOptions, RerankerOptions
 from ragtune.superprompt.pipeline import Pipeline, build_pipeline

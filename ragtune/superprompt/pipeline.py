@@ -12,8 +12,7 @@ from ragtune.llm.types import ChatResult, Message
 from ragtune.superprompt.agents.agent import AgentConfig, BaseAgent, agent_config
 from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
 from ragtune.superprompt.agents.writer import Writer
-from ragtune.superprompt.memory.base import BaseMemory
-from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.text import BLOCKS, blocks
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing, for_keys

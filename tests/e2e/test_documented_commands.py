@@ -103,6 +103,8 @@ NOT_HERE = {
     r"retriever\.mode=": "searches a collection that the reader has ingested; tests/e2e/test_ingest.py does both",
     r"^prompt .*--collection notes": "asks a collection that the reader has ingested; tests/integration/page does both",
     r"^(gate|explain) ": "tests/e2e/frontier/test_gate.py runs it",
+    r"^(export|pack) |dataset=pack:|callbacks=tirex": "tests/e2e/test_export.py and test_pack.py run it",
+    r"^leaderboard ": "tests/e2e/test_leaderboard.py runs it",
     r"executor=(ray|joblib)$": "tests/e2e/test_executors.py runs it",
     r"submitit_local": "tests/e2e/test_executors.py runs it",
     r"^run -m .*launcher=joblib": "twelve jobs; a sweep of two runs here",

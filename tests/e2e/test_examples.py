@@ -31,7 +31,7 @@ def committed(name: str) -> NotebookNode:
 
 def test_every_example_is_a_script_and_a_notebook_and_is_listed() -> None:
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    assert len(NAMES) == 4
+    assert len(NAMES) == 5
     for name in NAMES:
         assert f"({name}.py)" in listed
         assert f"({name}.ipynb)" in listed

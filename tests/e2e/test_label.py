@@ -1,8 +1,7 @@
-"""ragtune label: in the terminal, as a sheet, by a model and on its page, and what ragtune advise makes of it."""
+"""ragtune label: in the terminal, by a model and on its page, and what ragtune advise makes of it."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import pty
@@ -14,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,16 +54,8 @@ def decision(folder: Path = Path("out")) -> dict[str, Any]:
     return dict(json.loads((folder / "decision.json").read_text()))
 
 
-def sheet(file: str) -> list[dict[str, str]]:
-    with Path(file).open(newline="") as rows:
-        return list(csv.DictReader(rows))
-
-
-def save(file: str, rows: list[dict[str, str]], separator: str = ",") -> None:
-    with Path(file).open("w", newline="", encoding="utf-8-sig") as out:  # as spreadsheets write it
-        table = csv.DictWriter(out, [*rows[0]], delimiter=separator)
-        table.writeheader()
-        table.writerows(rows)
+def ids(file: str) -> list[str]:
+    return [json.loads(line)["_id"] for line in (ROOT / "datasets/demo" / file).read_text().splitlines()]
 
 
 def test_keys_grade_skip_and_undo_and_the_next_command_goes_on(label: Label) -> None:
@@ -102,29 +94,6 @@ def test_a_real_terminal_needs_no_enter_and_is_left_as_it_was(environment: dict[
     assert [one["grade"] for one in journal(tmp_path / "out")] == [2]
 
 
-def test_a_sheet_goes_out_and_comes_back(label: Label) -> None:
-    assert label("--csv", "sheet.csv", "--labels", "6").code == 0
-    rows = sheet("sheet.csv")
-    assert len(rows) == 6
-    assert all(row["query"] and row["text"] and not row["grade"] for row in rows)
-    for row, grade in zip(rows, ["3", "0", " 1 ", "", "2", "0"], strict=True):
-        row["grade"] = grade
-
-    save("sheet.csv", rows, ";")
-    assert "5 grades read, 1 rows without one" in label("--csv", "sheet.csv").out
-    save("sheet.csv", rows)
-    label("--csv", "sheet.csv")  # nothing new
-    assert [one["grade"] for one in journal()] == [3, 0, 1, 2, 0]
-    assert sum(map(len, read_qrels(Path("out/qrels.tsv")).values())) == 5
-    curve = label("dataset.qrels=out/qrels.tsv", command="calibrate", out="made.json")
-    assert "5 documents, 3 queries, 3 relevant" in curve.out, curve.err
-    rows[3]["grade"] = "4"
-    save("sheet.csv", rows)
-    refused = label("--csv", "sheet.csv")
-    assert refused.code == 2
-    assert re.fullmatch(r"error: sheet\.csv:5: 'grade' is '4': allowed are 0, 1, 2, 3 and nothing\n", refused.err)
-
-
 def test_labels_of_a_model_are_marked(label: Label, llm_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     told = label("--llm", f"local model=test base_url={llm_server.url} mode=live", "--labels", "8")
@@ -159,13 +128,13 @@ def test_advice_follows_the_labels(label: Label) -> None:
     judged = read_qrels(ROOT / "datasets/demo/qrels/test.tsv")
     half = "dataset.every=2"
     for out, turned in (("good", False), ("bad", True)):
-        label(half, "--csv", f"{out}.csv", "--labels", "200", out=out)
-        rows = sheet(f"{out}.csv")
-        for row in rows:
-            grade = judged.get(row["query_id"], {}).get(row["doc_id"], 0)
-            row["grade"] = str(2 * (grade == 0) if turned else min(grade, 3))
-        save(f"{out}.csv", rows)
-        label(half, "--csv", f"{out}.csv", out=out)
+        Path(out).mkdir()
+        with (Path(out) / "labels.jsonl").open("w") as file:
+            for query_id, doc_id in product(ids("queries.jsonl")[::2], ids("corpus.jsonl")):
+                grade = judged.get(query_id, {}).get(doc_id, 0)
+                grade = 2 * (grade == 0) if turned else min(grade, 3)
+                file.write(json.dumps({"query_id": query_id, "doc_id": doc_id, "grade": grade}) + "\n")
+        label(half, out=out)
     assert decision(Path("good"))["decision"]["verdict"] == "helps"
     assert decision(Path("bad"))["decision"]["verdict"] == "harms"
 
@@ -185,7 +154,7 @@ def test_advice_follows_the_labels(label: Label) -> None:
     other = advise("dataset.qrels=bad/qrels.tsv", "retriever.depth=20")
     assert other.code == 2
     with Path("bad/qrels.tsv").open("a") as file:
-        file.write("q01\tbee-01\t1\n")
+        file.write("q01\tanother\t1\n")
     changed = advise("dataset.qrels=bad/qrels.tsv")
     assert changed.code == 2
     assert "rename the file" in changed.err

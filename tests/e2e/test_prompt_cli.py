@@ -43,8 +43,7 @@ def call(environment: dict[str, str], tmp_path: Path) -> Call:
     cwd.mkdir()
 
     def run(*arguments: Any, stdin: bytes = b"", **env: str) -> SimpleNamespace:
-        chosen = () if "--reranker" in arguments else ("--reranker", "none")  # a model takes seconds to load
-        command = [sys.executable, "-m", "ragtune", "prompt", *map(str, arguments), *chosen]
+        command = [sys.executable, "-m", "ragtune", "prompt", *map(str, arguments), "--reranker", "none"]
         variables = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **env}
         ended = subprocess.run(command, cwd=cwd, env=variables, input=stdin, capture_output=True, timeout=HANG_S)
         return SimpleNamespace(code=ended.returncode, out=ended.stdout, err=ended.stderr.decode("utf-8", "replace"))
@@ -101,15 +100,14 @@ def test_json_is_the_whole_super_prompt_and_the_same_bytes_every_time(call: Call
     assert sp.final_selection_ids == sp.views_by_stage["a4"]
     assert len(sp.extras["costs"]) == 8
     assert "ms" not in sp.extras["costs"][0]
-    timed = call(PROMPT, "--corpus", notes, "--auto", "--json", "--timings")
-    assert sum(entry["ms"] for entry in json.loads(timed.out)["extras"]["costs"]) > 0
 
 
 def test_a_service_that_fails_is_one_line_and_exit_code_1(call: Call, notes: Path, llm_server: Any) -> None:
     from llm_server import Fault
 
     llm_server.faults += [Fault("unauthorized")] * 9
-    model = ["--llm-model", "m", "--llm-base-url", llm_server.url, "--llm-mode", "live", "--llm-key-env", "SOME_KEY"]
+    model = ["--llm-model", "m", "--llm-base-url", llm_server.url]
+    model += ["--set", "llm.mode=live", "--set", "llm.api_key_env=SOME_KEY"]
     ended = call(PROMPT, "--corpus", notes, "--auto", *model, SOME_KEY="secret-of-the-test")
     assert ended.code == 1
     assert ended.out == b""
@@ -143,7 +141,7 @@ def test_the_final_prompt_is_answered_recorded_and_replayed(call_here: Call, not
     assert (first.code, first.out) == (0, "It was cut hot [1].\n")
     sent = len(llm_server.requests)
     assert "# Attachments" in json.dumps(llm_server.requests[-1].body)
-    whole = json.loads(call_here(*given, "--llm-mode", "replay", "--json").out)
+    whole = json.loads(call_here(*given, "--set", "llm.mode=replay", "--json").out)
     assert len(llm_server.requests) == sent
     assert whole["answer"]["text"] == "It was cut hot [1]."
     assert SuperPrompt.from_json(json.dumps(whole["super_prompt"])).stage == "a5"
@@ -169,8 +167,9 @@ def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
             [one for document in documents for one in chunk(document, ChunkPolicy())],
             database.open("kept", HashingEmbedder(128), create=True),
         )
-    given = [PROMPT, "--collection", "kept", "--auto", "--json", "--reranker", "budgeted", "--budget", "1"]
-    done = json.loads(call_here(*given, "--reranker-model", tiny_cross_encoder).out)
+    given = [PROMPT, "--collection", "kept", "--auto", "--json", "--reranker", "budgeted"]
+    some = ["--set", "reranker.budget=1", "--set", f"reranker.model={tiny_cross_encoder}"]
+    done = json.loads(call_here(*given, *some).out)
     assert "crumb#0" in done["views_by_stage"]["retrieval"]
     assert len(done["extras"]["reranked"]["scores"]) == 1
     (tmp_path / "crumb.txt").write_text("Crumb dense? Bake it longer.", encoding="utf-8")
@@ -182,12 +181,11 @@ def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
 
 BAD = {
     "missing folder": (["--corpus", "nowhere", "--auto"], "there is no such folder"),
-    "not followed": (["--corpus", "NOTES", "--auto", "--budget", "3"], "--budget: allowed with --reranker budgeted"),
     "unknown stage": (["--corpus", "NOTES", "--until", "A1"], "allowed are A0_PreProcessing, A2_PromptShaper"),
     "how far": (["--corpus", "NOTES"], "how far? Say --auto"),
     "limit out of range": (["--corpus", "NOTES", "--auto", "--set", "limits.N0_QUERY_PIECES=0"], "N0_QUERY_PIECES"),
     "no model": (
-        ["--corpus", "NOTES", "--auto", "--reranker", "cross_encoder", "--reranker-model", "./nowhere"],
+        ["--corpus", "NOTES", "--auto", "--reranker", "cross_encoder", "--set", "reranker.model=./nowhere"],
         "nowhere",
     ),
     "url without model": (["--corpus", "NOTES", "--auto", "--llm-base-url", "http://x"], "--llm-model"),

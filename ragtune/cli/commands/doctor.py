@@ -34,6 +34,8 @@ _FOR = {
     "langchain": "ragtune.frameworks.langchain",
     "llamaindex": "ragtune.frameworks.llamaindex",
     "haystack": "ragtune.frameworks.haystack",
+    "mteb": "ragtune.frameworks.mteb",
+    "tirex": "hydra/callbacks=tirex: a run's energy and memory",
     "testing": "the contract suites for components of your own",
 }
 """What users need each extra for; ``dev`` is for those who work on RAGtune."""

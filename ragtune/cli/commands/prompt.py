@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragtune.core.errors import ConfigError, InputError, RagtuneError
 
@@ -16,40 +16,20 @@ if TYPE_CHECKING:
     from ragtune.superprompt.options import PromptOptions
 
 _STDIN = "-"
-_OPTIONS: dict[str, list[tuple[str, str, str, type, str]]] = {
-    "what is searched": [
-        ("corpus", "memory.folder", "DIR", Path, "Markdown and text files, one file, or BEIR's corpus.jsonl"),
-        ("collection", "memory.collection", "NAME", str, "a collection of ragd; --corpus is searched, too"),
-        ("dsn", "memory.dsn", "DSN", str, "its PostgreSQL server; $RAGTUNE_DSN hides a password"),
-        ("data_dir", "memory.data_dir", "DIR", Path, "folder of the embedded PostgreSQL"),
-        ("embedder", "embedder.kind", "KIND", str, "auto, tfidf, sentence_transformer, openai_compatible"),
-        ("embedder_model", "embedder.model", "MODEL", str, "folder or name of the embedding model"),
-    ],
-    "reranker": [
-        ("reranker", "reranker.kind", "KIND", str, "auto, none, cross_encoder or budgeted"),
-        ("reranker_model", "reranker.model", "MODEL", str, "folder or hub name of a cross-encoder"),
-        ("budget", "reranker.budget", "N", int, "chunks that budgeted may score"),
-    ],
-    "language model, off without --llm-model": [
-        ("llm_model", "llm.model", "MODEL", str, "name of the model on the server"),
-        ("llm_base_url", "llm.base_url", "URL", str, "OpenAI-compatible server; else $OPENAI_BASE_URL"),
-        ("llm_mode", "llm.mode", "MODE", str, "live, record or replay; default: record"),
-        ("llm_key_env", "llm.api_key_env", "NAME", str, "variable with the key; default: OPENAI_API_KEY"),
-    ],
+_OPTIONS = {
+    "corpus": ("memory.folder", "DIR", "what is searched: Markdown and text files, one file, or BEIR's corpus.jsonl"),
+    "collection": ("memory.collection", "NAME", "a collection of ragd; --corpus is searched, too"),
+    "data_dir": ("memory.data_dir", "DIR", "folder of its embedded PostgreSQL; $RAGTUNE_DSN names a server"),
+    "reranker": ("reranker.kind", "KIND", "auto, none, cross_encoder or budgeted"),
+    "llm_model": ("llm.model", "MODEL", "name of the language model on the server; none without it"),
+    "llm_base_url": ("llm.base_url", "URL", "OpenAI-compatible server; else $OPENAI_BASE_URL"),
 }
-"""Options by heading: the name, the option of the configuration that it sets, what stands for its value, and help."""
-
-_SETS = {"agents": "agents"} | {name: sets for rows in _OPTIONS.values() for name, sets, *_ in rows}
-_KINDS = {
-    "embedder_model": ("embedder", ("sentence_transformer", "openai_compatible")),
-    "reranker_model": ("reranker", ("cross_encoder", "budgeted")),
-    "budget": ("reranker", ("budgeted",)),
-}
-"""Options that only some kinds of a part follow."""
+"""By name: the option of the configuration that it sets, what stands for its value, and help."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
+    parser.allow_abbrev = False  # --llm-mode is no short form of --llm-model
     parser.add_argument("prompt", nargs="?", help="the prompt, with or without headers; - reads stdin")
     how_far = parser.add_argument_group("how far")
     how_far.add_argument("--auto", action="store_true", help="all eight stages")
@@ -57,16 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how_far.add_argument("--answer", action="store_true", help="all eight, then print the language model's answer")
     parser.add_argument("--conversation", metavar="FILE", type=Path, help="recent turns as 'User: ...' lines")
     parser.add_argument("--json", action="store_true", help="print the whole SuperPrompt; with --answer both")
-    parser.add_argument("--timings", action="store_true", help="with --json: milliseconds and paid costs, which differ")
     config = parser.add_argument_group("configuration", "Options below stand over --set, and that over the file.")
     config.add_argument("--config", metavar="FILE", type=Path, help="YAML or JSON with any option of --print-config")
     config.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="set one option; repeatable")
     config.add_argument("--print-config", action="store_true", help="print all; docs/prompt-options.yaml explains them")
-    config.add_argument("--agents", metavar="DIR", type=Path, help="agents' files, which replace the packaged ones")
-    for heading, rows in _OPTIONS.items():
-        group = parser.add_argument_group(heading)
-        for name, _, metavar, kind, meaning in rows:
-            group.add_argument(_flag(name), metavar=metavar, type=kind, help=meaning)
+    for name, (_, metavar, meaning) in _OPTIONS.items():
+        config.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=meaning)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -83,14 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
         _print(write_options(options).rstrip("\n"))
         return 0
     last = _last_stage(arguments)
-    if arguments.timings and not arguments.json:
-        raise ConfigError("--timings: allowed with --json only")
     if arguments.answer and options.llm.model is None:
         raise ConfigError("--answer needs a language model: --llm-model, or llm.model in --config")
     sp = SuperPrompt.raw(_prompt(arguments.prompt), _turns(arguments.conversation))
     if options.memory.folder is None and options.memory.collection is None:
         sys.stderr.write("ragtune: note: no --corpus: the shipped demo collection is searched\n")
-    with open_pipeline(options, None if arguments.timings else VirtualClock()) as pipeline:
+    with open_pipeline(options, VirtualClock()) as pipeline:
         try:
             for name in ORDER[: ORDER.index(last) + 1]:
                 sp = pipeline.run_stage(name, sp)
@@ -102,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     for notice in sp.extras.get("notices", []):
         sys.stderr.write(f"ragtune: note: {notice['message']}\n")
     if arguments.json:
-        _print(_whole(sp, said, with_timings=arguments.timings))
+        _print(_whole(sp, said))
     else:
         _print(sp.prompt_ready if said is None else said.text)
     return 0
@@ -111,22 +85,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _options(arguments: argparse.Namespace) -> PromptOptions:
     from ragtune.superprompt.options import load_options, nested, parse_change
 
-    given = {name: value for name in _SETS if (value := getattr(arguments, name)) is not None}
-    flat: dict[str, Any] = {_SETS[name]: value for name, value in given.items()}
-    options = load_options(arguments.config, *map(parse_change, arguments.set), nested(flat))
-    llm = [_flag(name) for name in given if name.startswith("llm_")]
-    if llm and options.llm.model is None:
-        raise ConfigError(f"{', '.join(llm)}: allowed with --llm-model only")
-    if ("dsn" in given or "data_dir" in given) and options.memory.collection is None:
-        raise ConfigError("--dsn and --data-dir: allowed with --collection only")
-    for name, (part, kinds) in _KINDS.items():
-        if name in given and getattr(options, part).kind not in kinds:
-            raise ConfigError(f"{_flag(name)}: allowed with {_flag(part)} {' or '.join(kinds)} only")
+    given = {sets: value for name, (sets, *_) in _OPTIONS.items() if (value := getattr(arguments, name)) is not None}
+    options = load_options(arguments.config, *map(parse_change, arguments.set), nested(given))
+    if arguments.llm_base_url is not None and options.llm.model is None:
+        raise ConfigError("--llm-base-url: allowed with --llm-model only")
+    if arguments.data_dir is not None and options.memory.collection is None:
+        raise ConfigError("--data-dir: allowed with --collection only")
     return options
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _print(text: str) -> None:
@@ -149,40 +114,26 @@ def _last_stage(arguments: argparse.Namespace) -> str:
 
 
 def _prompt(given: str | None) -> str:
+    from ragtune.superprompt.memory.inputs import decode
+
     if given is None:
         raise ConfigError("the prompt is missing: a text, or - to read stdin")
-    if given != _STDIN:
-        return _utf8("prompt", given.encode("utf-8", "surrogateescape"))
-    return _utf8("stdin", sys.stdin.buffer.read())
+    if given == _STDIN:
+        return decode("stdin", sys.stdin.buffer.read())
+    return decode("prompt", given.encode("utf-8", "surrogateescape"))
 
 
 def _turns(file: Path | None) -> list[Turn]:
-    from ragtune.superprompt.memory.inputs import parse_conversation
+    from ragtune.superprompt.memory.inputs import parse_conversation, read_file
 
-    if file is None:
-        return []
-    try:
-        data = file.expanduser().read_bytes()
-    except OSError as error:
-        raise ConfigError(f"--conversation {str(file)!r} cannot be read ({error.strerror or error})") from error
-    return parse_conversation(_utf8(f"--conversation {str(file)!r}", data))
+    return [] if file is None else parse_conversation(read_file(file.expanduser(), f"--conversation {str(file)!r}"))
 
 
-def _utf8(name: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{name}: not UTF-8 (byte 0x{data[error.start]:02x} at position {error.start})") from None
-
-
-def _whole(sp: SuperPrompt, answer: ChatResult | None, *, with_timings: bool) -> str:
-    """The JSON form; what depends on the machine and on earlier runs is left out of the costs unless asked for."""
-    if not with_timings:
-        costs = [{"stage": entry["stage"], "charged": entry["charged"]} for entry in sp.extras["costs"]]
-        sp = sp.model_copy(update={"extras": {**sp.extras, "costs": costs}})
+def _whole(sp: SuperPrompt, answer: ChatResult | None) -> str:
+    """The JSON form; what depends on the machine and on earlier runs is left out of the costs."""
+    costs = [{"stage": entry["stage"], "charged": entry["charged"]} for entry in sp.extras["costs"]]
+    sp = sp.model_copy(update={"extras": {**sp.extras, "costs": costs}})
     if answer is None:
         return sp.to_json()
-    told: dict[str, Any] = {"text": answer.text, "model": answer.model, "charged": answer.cost.model_dump()}
-    if with_timings:
-        told["paid"] = answer.paid.model_dump()
+    told = {"text": answer.text, "model": answer.model, "charged": answer.cost.model_dump()}
     return f'{{"super_prompt": {sp.to_json()}, "answer": {json.dumps(told, ensure_ascii=False)}}}'

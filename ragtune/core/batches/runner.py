@@ -62,7 +62,9 @@ def _line(sizes: FloatArray, times: FloatArray) -> tuple[float, float]:
     base = float(times.mean() - each * sizes.mean())
     if base < 0.0:
         base, each = 0.0, float(sizes @ times / (sizes @ sizes))
-    return base + max(0.0, float(np.quantile(times - (base + each * sizes), _COVERED))), each
+    later = np.sort(times - (base + each * sizes))
+    margin = float(np.interp(_COVERED * (len(later) - 1), np.arange(len(later)), later))  # np.quantile in a tenth
+    return base + max(0.0, margin), each
 
 
 @dataclass

@@ -159,3 +159,8 @@ def ids_of(items: Sequence[PoolItem]) -> Sequence[str]:
 def lengths_of(items: Sequence[PoolItem]) -> list[int]:
     """Tokens of each document of a batch; makes no item where the batch holds columns."""
     return items.token_counts if isinstance(items, Entries) else [*map(tokens_of, items)]
+
+
+def some_of(items: Sequence[PoolItem], places: Sequence[int]) -> Sequence[PoolItem]:
+    """Those of a batch's documents at these places; makes no item where the batch holds columns."""
+    return items.some(places) if isinstance(items, Entries) else [items[place] for place in places]

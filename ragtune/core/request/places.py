@@ -99,6 +99,12 @@ class Places:
             for wait in self._waiting:
                 wait.woken.set()
 
+    def refuse(self) -> None:
+        """Give no place to the work that waits now."""
+        with self._lock:
+            for wait in self._waiting:
+                wait.cancel()
+
     def resume(self) -> None:
         """End a pause."""
         with self._lock:

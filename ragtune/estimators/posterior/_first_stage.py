@@ -139,7 +139,13 @@ _LIMIT = 3.0  # standard deviations: a document from outside the pool can be a w
 
 
 class Feedback:
-    """Cosine with the rank-weighted mean of the top documents' vectors (Rocchio 1971), each of these without itself."""
+    """Cosine with the rank-weighted mean of the top documents' vectors (Rocchio 1971), each of these without itself.
+
+    Attributes:
+        column: the standardised likeness, shape (n,).
+        lengths: the squared lengths of the vectors, shape (n,).
+        says_something: whether some documents read more like the top documents than others do.
+    """
 
     def __init__(self, pooled: FloatArray, rows: Any, docs: int) -> None:
         top = np.argsort(-pooled, kind="stable")[:docs]
@@ -148,8 +154,8 @@ class Feedback:
         self.short, self._terms = short, _ = compact(rows)
         self._centroid: FloatArray = short[top].T @ weights
         likeness = short @ self._centroid
-        lengths = squared_lengths(rows[top])
-        likeness[top] = (likeness[top] - weights * lengths) / np.maximum(1.0 - weights, _TINY)
+        self.lengths = squared_lengths(rows)
+        likeness[top] = (likeness[top] - weights * self.lengths[top]) / np.maximum(1.0 - weights, _TINY)
         self._mean, self._deviation = float(likeness.mean()), float(likeness.std())
         self.column = standardised(likeness)
         self.says_something = self._deviation >= _TINY

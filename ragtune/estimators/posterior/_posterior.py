@@ -80,7 +80,7 @@ class Covariance:
         if position in self._columns:
             return self._columns[position]
         text = np.zeros(self._compact.shape[1])
-        place = slice(self._compact.indptr[position], self._compact.indptr[position + 1])
+        place = slice(*self._compact.indptr[position : position + 2])
         text[self._compact.indices[place]] = self._compact.data[place]
         column: FloatArray = self.design @ self.design[position] + self._text_weight * (self._compact @ text)
         column[position] += self._own[position]
@@ -118,7 +118,7 @@ class RelevancePosterior:
         self._corroboration = Corroboration(evidence)
         self._weights = evidence.weights
         self._worst = evidence.columns.min(axis=0)  # of each source, for documents that it does not rank
-        design, own = self._features(evidence.columns, feedback), self._own(squared_lengths(rows))
+        design, own = self._features(evidence.columns, feedback), self._own(self._feedback.lengths)
         self.covariance = Covariance(design, rows, own, prior.text_weight, self._feedback.short)
         self._prior_mean = self._means(evidence.pooled, feedback)
         self._rows = np.zeros((32, n))

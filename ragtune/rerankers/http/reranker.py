@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -23,7 +22,7 @@ from ragtune.llm.credentials import host_of
 from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.llm.transport import Deadline, Settings, Transport, map_all
 from ragtune.llm.types import Price
-from ragtune.rerankers._cached import CachedReranker, Known, Pair, Pairs, shares
+from ragtune.rerankers._cached import CachedReranker, Key, Known, Pair, Pairs, shares
 from ragtune.rerankers.http.dialects import DIALECTS, address_of, key_variable
 from ragtune.rerankers.llm.base import together
 from ragtune.rerankers.scale import ScaleWatch, calibrated, pair_scale
@@ -66,7 +65,7 @@ class HttpReranker(CachedReranker):
         follow_redirects: bool = False,
         cache_dir: str | Path | None = AUTO,
         clock: Clock | None = None,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
     ) -> None:
         self.dialect = check_choice("reranker dialect", dialect, DIALECTS)
         self._speech = DIALECTS[dialect]
@@ -114,6 +113,10 @@ class HttpReranker(CachedReranker):
     def close(self) -> None:
         self._transport.close()
 
+    def give_up(self) -> None:
+        """End the calls under way, which fail and are not sent again."""
+        self._transport.give_up()
+
     @property
     def _is_billed_in_units(self) -> bool:
         return self.dialect == "cohere" or self.usd_per_search_unit > 0
@@ -132,7 +135,7 @@ class HttpReranker(CachedReranker):
             return _in_parts(pairs, self.batch_size)
         calls: list[Pairs] = []
         room = 0
-        part: dict[bytes, int] = {}
+        part: dict[Key, int] = {}
         for key, tokens in pairs.items():  # with those of the query, as Voyage counts them
             if tokens > room or len(part) >= self.batch_size:
                 room, part = most, {}
@@ -141,7 +144,7 @@ class HttpReranker(CachedReranker):
             room -= tokens
         return calls
 
-    def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
+    def _score_unknown(self, unknown: Mapping[Key, Pair], known: Known) -> None:
         """Score the pairs of one request, several calls at once; an error where none has a score."""
         context = next(iter(unknown.values())).context
         with context.tracker.clock.paused():
@@ -186,7 +189,7 @@ class HttpReranker(CachedReranker):
                     yield call, reply
             calls = [part for call in large for part in _in_parts(call, (len(call) + 1) // 2)]
 
-    def _call(self, pairs: Pairs, unknown: Mapping[bytes, Pair], deadline: Deadline) -> tuple[Known, list[str]]:
+    def _call(self, pairs: Pairs, unknown: Mapping[Key, Pair], deadline: Deadline) -> tuple[Known, list[str]]:
         context = next(iter(unknown.values())).context
         body = self._body(context.query, [unknown[key].text for key in pairs])
         reply = self._transport.post("", body, lambda got: self._speech.read(got, len(pairs)), deadline)

@@ -12,7 +12,7 @@ from ragtune.core.arguments import check_flag
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
-from ragtune.rerankers._cached import CachedReranker, Known, Pair, Pairs, shares
+from ragtune.rerankers._cached import CachedReranker, Key, Known, Pair, Pairs, shares
 from ragtune.rerankers.models.architecture import Architecture
 
 _CHARS_A_TOKEN = 4  # approximate characters of a model's token
@@ -71,7 +71,7 @@ class PairwiseReranker(CachedReranker):
         """The size of the model, for FLOPs; None where it is not known."""
         return None
 
-    def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
+    def _score_unknown(self, unknown: Mapping[Key, Pair], known: Known) -> None:
         """Score the pairs pass by pass; each pass's scores are cached at once."""
         with ExitStack() as stack:
             for context in {id(pair.context): pair.context for pair in unknown.values()}.values():
@@ -89,7 +89,7 @@ class PairwiseReranker(CachedReranker):
             known.scores |= fresh.scores
             known.times |= fresh.times
 
-    def _passes(self, longest_first: Sequence[tuple[bytes, Pair]]) -> Iterator[dict[bytes, Pair]]:
+    def _passes(self, longest_first: Sequence[tuple[Key, Pair]]) -> Iterator[dict[Key, Pair]]:
         start = 0
         while start < len(longest_first):
             size = self._pass_size([self._read(pair) for _, pair in longest_first[start : start + self.batch_size]])

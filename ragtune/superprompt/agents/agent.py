@@ -77,9 +77,9 @@ class AgentConfig(Frozen):
     def log(self) -> dict[str, Any]:
         return {"agent": self.agent_name, "version": self.version}
 
-    @abstractmethod
     def choices(self) -> str:
         """Return the allowed answers in words, for ``{choices}``."""
+        return ""
 
     @abstractmethod
     def answer(self, first: int | None) -> dict[str, Any]:

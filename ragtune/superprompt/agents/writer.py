@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, create_model, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
@@ -21,14 +21,26 @@ from ragtune.superprompt.agents.agent import (
     tidy,
 )
 
-TEXT = "s_ctx_md"
-"""Name of the Markdown in an answer."""
-
-SCORES = "relevance"
-"""Name of the items' scores in an answer."""
-
 _NONE = "- none"
 _HEADING = re.compile(r"\s{0,3}(?:#{1,6}\s+)?\**([^*#:]+?)\**:?\**\s*#*\s*")
+
+
+def _as_scores(value: Any) -> dict[int, float]:
+    """What is a score in [0, 1] by the number of an item; the rest is left out."""
+    given = value.items() if isinstance(value, dict) else ()
+    known = [(number_of(key), share_of(score)) for key, score in given]
+    return {number: score for number, score in known if number is not None and score is not None}
+
+
+class Written(Contract):
+    """The writer's answer: Markdown, and the items' scores by number."""
+
+    s_ctx_md: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+    relevance: Annotated[
+        dict[int, float],
+        BeforeValidator(_as_scores),
+        WithJsonSchema({"type": "object", "additionalProperties": dict(SHARE)}),
+    ] = Field(default_factory=dict)
 
 
 class WriterConfig(AgentConfig):
@@ -49,14 +61,7 @@ class WriterConfig(AgentConfig):
 
     def answer(self, first: int | None) -> dict[str, Any]:
         text = "\n".join(f"## {section}\n- ..." for section in self.sections)
-        return {TEXT: text, SCORES: {str(first or 1): 0.9}}
-
-    def contract(self) -> type[Contract]:
-        text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-        schema = WithJsonSchema({"type": "object", "additionalProperties": dict(SHARE)})
-        scores = Annotated[dict[int, float], BeforeValidator(_as_scores), schema]
-        fields: dict[str, Any] = {TEXT: (text, ...), SCORES: (scores, {})}
-        return create_model(self.title, __base__=Contract, **fields)
+        return {"s_ctx_md": text, "relevance": {str(first or 1): 0.9}}
 
 
 class Writer(BaseAgent[WriterConfig]):
@@ -72,9 +77,10 @@ class Writer(BaseAgent[WriterConfig]):
     ) -> tuple[str, Mapping[int, float]]:
         """Return the text and the items' scores by position from 0; items are fenced and numbered from 1."""
         messages = self.messages(parts, list(enumerate(items, start=1)))
-        [said] = self._ask([messages], self.config.contract(), meter)
-        lines = into_sections(tidy(said[TEXT]), self.config.sections)
-        scores = {i: said[SCORES][i + 1] for i in range(len(items)) if i + 1 in said[SCORES]}
+        [said] = self._ask([messages], Written, meter)
+        lines = into_sections(tidy(said["s_ctx_md"]), self.config.sections)
+        relevance = said["relevance"]
+        scores = {i: relevance[i + 1] for i in range(len(items)) if i + 1 in relevance}
         return sectioned(lines, self.config.max_text_tokens), scores
 
 
@@ -107,13 +113,3 @@ def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> str:
             kept[longest] = [(rest, count_tokens(rest))] if rest else []
             break
     return "\n\n".join(f"## {name}\n" + ("\n".join(line for line, _ in given) or _NONE) for name, given in kept.items())
-
-
-def _as_scores(value: Any) -> dict[int, float]:
-    if isinstance(value, list):
-        entries = [entry for entry in value if isinstance(entry, dict)]
-        pairs = [(entry.get("id"), entry.get("score", entry.get("relevance"))) for entry in entries]
-    else:
-        pairs = list(value.items()) if isinstance(value, dict) else []
-    known = [(number_of(key), share_of(score)) for key, score in pairs]
-    return {number: score for number, score in known if number is not None and score is not None}

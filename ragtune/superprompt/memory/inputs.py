@@ -46,7 +46,7 @@ def read_folder(folder: str | Path) -> Documents:
     """The passages of a folder's ``corpus.jsonl``, else of all Markdown and text files below it; or of one file."""
     root = Path(folder).expanduser()
     if root.is_file() and root.suffix.lower() in SUFFIXES:
-        return {root.name: _read(root, root.name)}
+        return {root.name: read_file(root, root.name)}
     if not root.is_dir():
         raise DatasetError(f"corpus folder {str(folder)!r}: there is no such folder")
     if (root / COLLECTION).is_file():
@@ -55,11 +55,19 @@ def read_folder(folder: str | Path) -> Documents:
     if not files:
         allowed = f"allowed are files named {', '.join(SUFFIXES)}, or a {COLLECTION}"
         raise DatasetError(f"corpus folder {str(folder)!r} holds no document: {allowed}")
-    return {name: _read(files[name], name) for name in sorted(files)}
+    return {name: read_file(files[name], name) for name in sorted(files)}
+
+
+def read_file(path: Path, name: str) -> str:
+    """Return the text of a file, which messages call ``name``."""
+    try:
+        return decode(name, path.read_bytes())
+    except OSError as error:
+        raise DatasetError(f"{name} cannot be read ({error.strerror or error})") from error
 
 
 def decode(name: str, data: bytes) -> str:
-    """Return the text of a file."""
+    """Return the text of a file's bytes."""
     if b"\0" in data:
         raise DatasetError(f"{name}: this is a binary file: allowed is Markdown or plain text")
     try:
@@ -68,7 +76,7 @@ def decode(name: str, data: bytes) -> str:
         found = f"byte 0x{data[error.start]:02x} at position {error.start}"
         raise DatasetError(f"{name}: not UTF-8 ({found}): save it as UTF-8") from None
     if not text.strip():
-        raise DatasetError(f"{name}: the file is empty")
+        raise DatasetError(f"{name}: it is empty")
     return text
 
 
@@ -94,18 +102,10 @@ def _is_document(path: Path, root: Path) -> bool:
     return not is_hidden and path.suffix.lower() in SUFFIXES and path.is_file()
 
 
-def _read(path: Path, name: str) -> str:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DatasetError(f"document {str(path)!r} cannot be read ({error.strerror or error})") from error
-    return decode(name, data)
-
-
 def _passages(file: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
     # Lines end with \n only: str.splitlines would split at characters that JSON allows inside a text.
-    for number, line in enumerate(_read(file, file.name).split("\n"), start=1):
+    for number, line in enumerate(read_file(file, file.name).split("\n"), start=1):
         if not line.strip():
             continue
         place = f"{file.name}:{number}"

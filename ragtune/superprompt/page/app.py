@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
 import streamlit as st
 
-from ragtune.superprompt.page.session import FIRST, PageSession
-from ragtune.superprompt.page.widgets import draw_conversation, draw_documents, draw_results, draw_settings, plain
+from ragtune.superprompt.memory.inputs import SUFFIXES, Documents, demo_folder, read_folder
+from ragtune.superprompt.options import write_options
+from ragtune.superprompt.page.session import (
+    CONFIG_VARIABLE,
+    CORPUS_VARIABLE,
+    FILE_MIB,
+    FIRST,
+    PageSession,
+    read_uploads,
+)
 from ragtune.superprompt.stages.base import ORDER, next_stage
+from ragtune.superprompt.super_prompt import VIEWS
 
 # The demo collection answers this prompt. A string below it as its docstring would be drawn on the page.
 EXAMPLE = """## Task
@@ -20,6 +34,13 @@ A short list, the most likely cause first.
 """
 
 _HEIGHT = 330
+_CONVERSATION = "User: My starter is called Bob.\nAssistant: A lively starter doubles within six hours."
+_SETTINGS = """reranker: {kind: budgeted, budget: 30}
+llm: {model: MODEL, base_url: http://localhost:11434/v1}
+limits: {N3_FINAL_SELECTION_MAX: 12}
+"""
+_MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&@/])")
+_LABELS = {"retrieval": "Retrieval", "reranked": "ReRanker", "a3": "A3 NLI Gate", "a4": "A4 Condenser"}
 
 
 def main() -> None:
@@ -32,9 +53,9 @@ def main() -> None:
     with st.sidebar:
         documents, settings = st.container(), st.container()
         with settings:
-            draw_settings(session)
+            _draw_settings(session)
         with documents:
-            draw_documents(session)
+            _draw_documents(session)
     st.header("SuperPrompt", anchor=False)
     left, right = st.columns(2, gap="medium")
     with left:
@@ -42,14 +63,14 @@ def main() -> None:
         session.prompt = st.text_area(
             "Your prompt", key="prompt", height=_HEIGHT, placeholder="## Task ...", label_visibility="collapsed"
         )
-        draw_conversation(session)
+        _draw_conversation(session)
     _draw_stages(session)
     with right:
         st.caption("Super-Prompt, final" if session.has_run(ORDER[-1]) else "Super-Prompt")
         with st.container(key="super_prompt"):
             st.code(session.sp.prompt_ready, language=None, wrap_lines=True, height=_HEIGHT)
     if session.problem is not None:
-        st.error(plain(session.problem), icon=":material/error:")
+        st.error(_plain(session.problem), icon=":material/error:")
     if session.stale:
         st.warning(_sentence(session.stale), icon=":material/edit:")
     for notice in session.sp.extras.get("notices", []):
@@ -57,7 +78,7 @@ def main() -> None:
     if session.answer is not None:
         st.subheader("Answer", anchor=False)
         st.code(session.answer, language=None, wrap_lines=True)
-    draw_results(session)
+    _draw_results(session)
 
 
 def _draw_stages(session: PageSession) -> None:
@@ -78,7 +99,7 @@ def _draw_stages(session: PageSession) -> None:
     is_auto = auto.button("Auto", key="auto", disabled=not session.can_run(FIRST), width="stretch")
     is_asking = answer.button("Answer", key="answer", disabled=not session.can_ask, width="stretch")
     llm = session.options.llm
-    note.caption(f"Language model: {plain(llm.model)} ({llm.mode})." if llm.model else "No language model.")
+    note.caption(f"Language model: {_plain(llm.model)} ({llm.mode})." if llm.model else "No language model.")
     if not (is_auto or is_asking or clicked):
         return
     with st.spinner(f"{_title(clicked or ('Auto' if is_auto else 'Answer'))} ..."):
@@ -96,7 +117,102 @@ def _title(name: str) -> str:
 
 
 def _sentence(message: str) -> str:
-    return plain(f"{message[:1].upper()}{message[1:]}.")
+    return _plain(f"{message[:1].upper()}{message[1:]}.")
+
+
+def _plain(text: str) -> str:
+    """``text`` on one line with Markdown escaped, so quoted text cannot make the browser fetch a URL."""
+    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+
+
+def _draw_documents(session: PageSession) -> None:
+    """The folder of the launcher, and uploads."""
+    st.subheader("Documents", anchor=False)
+    memory = session.options.memory
+    folder = os.environ.get(CORPUS_VARIABLE) or memory.folder
+    sets: list[Documents] = []
+    if folder or memory.collection is None:
+        path = Path(folder or demo_folder())
+        shipped: Documents = _read_once(str(path))
+        if st.checkbox(f"{_plain(path.name)}: {len(shipped):,} documents", value=True, key="use_shipped"):
+            sets.append(shipped)
+    files = st.file_uploader(
+        "Add your own",
+        type=[suffix[1:] for suffix in SUFFIXES],
+        accept_multiple_files=True,
+        key="uploads",
+        help=f"Markdown or plain text in UTF-8, up to {FILE_MIB} MiB a file.",
+    )
+    uploads, refused = read_uploads([(file.name, file.getvalue()) for file in files])
+    for line in refused:
+        st.error(_plain(line))
+    session.documents = (*sets, *([uploads] if uploads else []))
+
+
+def _draw_conversation(session: PageSession) -> None:
+    with st.expander("Recent conversation", icon=":material/forum:"):
+        text = st.text_area(
+            "One turn after the other: User: ..., Assistant: ...", key="conversation", placeholder=_CONVERSATION
+        )
+    session.set_conversation(text)
+    _draw_problem(session, "conversation")
+
+
+def _draw_settings(session: PageSession) -> None:
+    """They count for the next stages."""
+    st.subheader("Settings", anchor=False)
+    if "settings" not in st.session_state and (file := os.environ.get(CONFIG_VARIABLE)):
+        st.session_state["settings"] = Path(file).read_text(encoding="utf-8-sig")
+    help_text = "docs/prompt-options.yaml explains them. Never type a key: api_key_env is the NAME of its variable."
+    text = st.text_area("Options, as YAML", key="settings", height=220, placeholder=_SETTINGS, help=help_text)
+    session.set_settings(text)
+    st.download_button("Save as a file", write_options(session.options), "prompt.yaml", width="stretch")
+    _draw_problem(session, "settings")
+
+
+def _draw_results(session: PageSession) -> None:
+    chunks, costs, trace = st.tabs(["Chunks by stage", "Costs", "Trace"])
+    sp = session.sp
+    with chunks:
+        if views := [view for view in VIEWS if view in sp.views_by_stage]:
+            # A new key with every stage shows the newest view first; a choice stays until the next stage.
+            view = st.radio(
+                "View",
+                views,
+                index=len(views) - 1,
+                format_func=_LABELS.__getitem__,
+                horizontal=True,
+                key=f"view_{sp.stage}",
+                label_visibility="collapsed",
+            )
+            _draw_chunks(session, sp.views_by_stage[view])
+        else:
+            st.caption("Nothing yet: chunks appear with Retrieval.")
+    with costs:
+        st.table(session.costs)
+    with trace:
+        st.json(sp.extras, expanded=1)
+        st.download_button("Download the SuperPrompt as JSON", sp.to_json(), "superprompt.json", on_click="ignore")
+
+
+def _draw_chunks(session: PageSession, ids: Sequence[str]) -> None:
+    st.caption(f"{len(ids)} chunks, best first")
+    scores = {view: session.sp.extras.get(view, {}).get("scores", {}) for view in ("reranked", "retrieval")}
+    for rank, chunk in enumerate(session.sp.chunks(ids), start=1):
+        known = next((f"{score[chunk.id]:.3f} {view}" for view, score in scores.items() if chunk.id in score), "-")
+        where = _plain(f"{chunk.source} {chunk.id}, {chunk.start}-{chunk.end}")
+        st.caption(f"**{rank}** · {_plain(known)} · {where}")
+        st.code(chunk.snippet, language=None, wrap_lines=True)
+
+
+def _draw_problem(session: PageSession, name: str) -> None:
+    if problem := session.input_problems.get(name):
+        st.error(_plain(problem))
+
+
+@st.cache_resource(show_spinner=False)
+def _read_once(folder: str) -> Documents:
+    return read_folder(folder)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ragtune.core.errors import DatasetError, RagtuneError
 from ragtune.core.types import CostObject
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt import Pipeline, SuperPrompt, Turn
-from ragtune.superprompt.memory.base import BaseMemory
+from ragtune.superprompt.memory.documents import BaseMemory
 from ragtune.superprompt.memory.inputs import Documents, decode, parse_conversation
 from ragtune.superprompt.options import Chunking, EmbedderOptions, MemoryOptions, load_options, parse_options
 from ragtune.superprompt.parts import check_options, make_client, make_memory, make_pipeline
@@ -27,7 +27,6 @@ FILE_MIB = 2
 """Limit of an uploaded file, in MiB."""
 
 FIRST = ORDER[0]
-_Inputs = tuple[str, tuple[Turn, ...]]
 _Search = tuple[tuple[Documents, ...], MemoryOptions, EmbedderOptions, Chunking]
 
 
@@ -44,8 +43,7 @@ class PageSession:
         self.input_problems: dict[str, str] = {}
         self._other_costs: list[dict[str, Any]] = []
         self._turns: tuple[Turn, ...] = ()
-        self._started: _Inputs | None = None
-        self._searched: _Search | None = None
+        self._started: tuple[str, tuple[Turn, ...], _Search] | None = None
         self._memory: tuple[_Search, BaseMemory] | None = None
 
     def set_conversation(self, text: str) -> None:
@@ -55,11 +53,11 @@ class PageSession:
         except RagtuneError as error:
             self.input_problems["conversation"] = str(error)
 
-    def set_settings(self, text: str = "", changes: Mapping[str, Any] | None = None) -> None:
-        """Set the options from a configuration's text and changes over it; a bad value changes nothing."""
+    def set_settings(self, text: str) -> None:
+        """Set the options from a configuration's text; a bad value changes nothing."""
         self.input_problems.pop("settings", None)
         try:
-            options = load_options(None, parse_options(text), changes or {})
+            options = load_options(None, parse_options(text))
             check_options(options)
             self.options = options
         except RagtuneError as error:
@@ -68,13 +66,9 @@ class PageSession:
     @property
     def stale(self) -> str | None:
         """Why the stages must begin again, in words; None if they need not."""
-        if self._started is None:
+        if self._started in (None, (self.prompt, self._turns, self._search)):
             return None
-        if self._started != (self.prompt, self._turns):
-            return f"the prompt or the conversation changed: run {FIRST} to begin again"
-        if self._searched not in (None, self._search):
-            return f"the documents or the settings of their search changed: run {FIRST} to begin again"
-        return None
+        return f"prompt, conversation, documents or the settings of their search changed: run {FIRST} to begin again"
 
     @property
     def costs(self) -> list[dict[str, Any]]:
@@ -145,10 +139,7 @@ class PageSession:
         self.sp = sp
         self.answer = None
         if name == FIRST:
-            self._started = (self.prompt, self._turns)
-            self._searched = None
-        elif name == "Retrieval":
-            self._searched = self._search
+            self._started = (self.prompt, self._turns, self._search)
 
     def _pipeline(self) -> Pipeline:
         """The pipeline of the options; the memory stays open while its options are the same."""

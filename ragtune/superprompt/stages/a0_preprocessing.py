@@ -31,7 +31,6 @@ class A0PreProcessing(BaseStage):
     """Parses headers, maps them with the ladder and fills the MUST keys; run again, it clears everything downstream."""
 
     name: ClassVar[str] = "A0_PreProcessing"
-    writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def __init__(self, chooser: Chooser | None = None) -> None:
         self.chooser = chooser

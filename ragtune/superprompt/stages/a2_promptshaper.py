@@ -32,7 +32,6 @@ class A2PromptShaper(AgentStage[ShaperConfig, Chooser, Sequence[Choices]]):
     """Chooses the five meta-fields; a value that the user wrote stays. Of two passes only the second answer counts."""
 
     name: ClassVar[str] = "A2_PromptShaper"
-    writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def __init__(self, config: ShaperConfig, agent: Chooser | None = None, passes: int = 1) -> None:
         super().__init__(config, agent)

@@ -128,7 +128,6 @@ class A3NLIGate(AgentStage[GateConfig, Chooser, Gating]):
     """Keeps or drops each candidate in its order; without a model, duplicates and what is below the floor go."""
 
     name: ClassVar[str] = "A3_NLI_Gate"
-    writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids"})
 
     def has_question(self, sp: SuperPrompt) -> bool:
         return bool(self._working_set(sp)[0])

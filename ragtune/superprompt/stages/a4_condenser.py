@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -13,12 +13,10 @@ from ragtune.canonical import Candidate, CompressPolicy, compress
 from ragtune.canonical.splitters.units import sentence_starts
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
-from ragtune.data.text import terms
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
 from ragtune.superprompt.options import PipelineConfig
-from ragtune.superprompt.reading.formats import without_format
-from ragtune.superprompt.reading.text import content_words, one_line
+from ragtune.superprompt.reading.text import one_line
 from ragtune.superprompt.rendering import prompt_md, subject_words
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
 from ragtune.superprompt.stages.base import AgentStage
@@ -53,8 +51,6 @@ class CondenserConfig(WriterConfig):
 
     max_attachment_tokens: int = Field(ge=1)
     max_quoted: int = Field(ge=1)
-    max_unmentioned: int = Field(ge=0)
-    task_words: frozenset[str] = frozenset()
     cues: Mapping[str, tuple[str, ...]]
 
     @model_validator(mode="after")
@@ -78,7 +74,6 @@ class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
     """Writes S_CTX_MD from the selection, trimmed to N3 ids and ``max_attachment_tokens``; ``[n]`` is attachment n."""
 
     name: ClassVar[str] = "A4_Condenser"
-    writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids", "s_ctx_md", "prompt_ready"})
 
     def has_question(self, sp: SuperPrompt) -> bool:
         return bool(sp.final_selection_ids)
@@ -94,24 +89,20 @@ class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
             return Condensed(NO_CONTEXT, [], scores)
         if kept != shown:
             written, _ = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
-        text, rejected = self._cited(written, len(kept), _little(sp))
-        return Condensed(text, kept, scores, rejected)
+        checked, rejected = without_false_citations(written, len(kept))
+        lines = into_sections(checked, self.config.sections)
+        lines[self.config.sections[-1]] += _little(sp)
+        return Condensed(sectioned(lines, self.config.max_text_tokens), kept, scores, rejected)
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Condensed:
         kept = self._trim(sp, sp.final_selection_ids, {}, config)
         if not kept:
             return Condensed(NO_CONTEXT, [])
-        chunks = sp.chunks(kept)
         policy = CompressPolicy(method="windows", window=0, max_tokens=self.config.max_text_tokens)
         subject = " ".join(word for word, _ in subject_words(sp.body, config.request_words))
-        quoted = chunks[: self.config.max_quoted]
+        quoted = sp.chunks(kept[: self.config.max_quoted])
         lines = extract(subject, quoted, self.config.sections, self.config.cues, policy)
         lines[self.config.sections[-1]] += _little(sp)
-        question = without_format(sp.body.get("task", ""))
-        ignored = self.config.task_words.union(config.request_words)
-        missing = unmentioned(question, chunks, ignored)[: self.config.max_unmentioned]
-        if missing:
-            lines[self.config.sections[-1]].append(f"- Not mentioned in the context: {', '.join(missing)}")
         return Condensed(sectioned(lines, self.config.max_text_tokens), kept)
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Condensed) -> None:
@@ -124,12 +115,6 @@ class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
             "trimmed": trimmed,
             "rejected": answer.rejected,
         }
-
-    def _cited(self, text: str, sources: int, further: Sequence[str]) -> tuple[str, list[str]]:
-        checked, rejected = without_false_citations(text, sources)
-        lines = into_sections(checked, self.config.sections)
-        lines[self.config.sections[-1]] += further
-        return sectioned(lines, self.config.max_text_tokens), rejected
 
     def _trim(
         self, sp: SuperPrompt, ids: Sequence[str], scores: Mapping[str, float], config: PipelineConfig
@@ -171,16 +156,6 @@ def extract(
             section = sections[-1] if sentence.endswith("?") else (named or [sections[0]])[-1]
             bullets[section].append(f"- {sentence} [{number}]")
     return bullets
-
-
-def unmentioned(question: str, chunks: Sequence[ContextChunk], ignored: Collection[str]) -> list[str]:
-    """Return the words of a question whose stem no chunk holds, in order, without numbers and ignored words."""
-    held = {term for chunk in chunks for term in terms(chunk.snippet)}.union(*map(terms, ignored))
-    missing: dict[str, str] = {}
-    for word, term in content_words(question):
-        if term not in held and word not in ignored and not word.isdigit():
-            missing.setdefault(term, word)
-    return list(missing.values())
 
 
 def without_false_citations(text: str, sources: int) -> tuple[str, list[str]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, StringConstraints, create_model, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.agent import AgentConfig, BaseAgent, Contract, bounded, cut, tidy
-from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.formats import FormatRecipe, format_in_task, recipe_for
 from ragtune.superprompt.reading.text import clean, one_line
@@ -25,57 +24,45 @@ KEYS = ("normalized_format_spec", "example_shape", "hard_rules")
 _FORMAT = "{format}"
 
 
-class ExtractedKey(Frozen):
-    """One key to extract: a text, or a list of texts. ``max_tokens`` is the limit of each text."""
+def _as_text(value: Any) -> Any:
+    if value is None:
+        return ""
+    return json.dumps(value, ensure_ascii=False, indent=2) if isinstance(value, dict | list) else value
 
-    type: Literal["text", "list"]
-    required: bool
-    description: str = ""
-    max_tokens: int = Field(ge=1)
-    max_items: int = Field(default=1, ge=1)
+
+def _as_list(value: Any) -> Any:
+    if value is None:
+        return []
+    return [line for line in value.split("\n") if line.strip()] if isinstance(value, str) else value
+
+
+_TEXT = BeforeValidator(_as_text)
+
+
+class ExtractedFormat(Contract):
+    """The extractor's answer. JSON in place of a text is written out."""
+
+    normalized_format_spec: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1), _TEXT]
+    example_shape: Annotated[str, _TEXT] = ""
+    hard_rules: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
 
 
 class EnforcerConfig(AgentConfig):
-    """The extractor of :data:`KEYS`, and recipes of formats, the stricter ones first.
+    """The extractor, with the limits of its texts, and recipes of formats, the stricter ones first.
 
     ``as_requested`` adds the user's words to a recipe. A format without a recipe gets ``unknown_rules``.
     """
 
-    keys: Mapping[str, ExtractedKey]
+    max_spec_tokens: int = Field(ge=1)
+    max_example_tokens: int = Field(ge=1)
+    max_rule_tokens: int = Field(ge=1)
+    max_rules: int = Field(ge=1)
     unknown_rules: tuple[str, ...]
     as_requested: str = Field(pattern=r"\{format\}")
     formats: tuple[FormatRecipe, ...]
 
-    @model_validator(mode="after")
-    def _keys(self) -> Self:
-        types = {name: key.type for name, key in self.keys.items()}
-        if types != dict(zip(KEYS, ("text", "text", "list"), strict=True)):
-            raise ValueError(f"extracts {types}: allowed are {', '.join(KEYS)}, the last a list")
-        return self
-
-    def choices(self) -> str:
-        return "\n".join(
-            f"- {name}: {key.description} ({key.type}, at most {key.max_tokens} tokens"
-            f"{' each, ' + str(key.max_items) + ' entries' if key.type == 'list' else ''}"
-            f"{'' if key.required else '; may be left out'})"
-            for name, key in self.keys.items()
-        )
-
     def answer(self, first: int | None) -> dict[str, Any]:
-        return {name: "..." if key.type == "text" else ["..."] for name, key in self.keys.items()}
-
-    def contract(self) -> type[Contract]:
-        """Return the contract: required keys are not empty; JSON in place of a text is written out."""
-        fields: dict[str, Any] = {}
-        for name, key in self.keys.items():
-            least = 1 if key.required else 0
-            if key.type == "text":
-                constraints = StringConstraints(strip_whitespace=True, min_length=least)
-                fields[name] = (Annotated[str, constraints, BeforeValidator(_as_text)], ... if key.required else "")
-            else:
-                kind = Annotated[list[str], Field(min_length=least), BeforeValidator(_as_list)]
-                fields[name] = (kind, ... if key.required else [])
-        return create_model(self.title, __base__=Contract, **fields)
+        return dict(zip(KEYS, ("...", "...", ["..."]), strict=True))
 
 
 @dataclass(frozen=True)
@@ -92,18 +79,18 @@ class Extractor(BaseAgent[EnforcerConfig]):
     """Fills the keys with texts and lists of texts within their limits, in one call."""
 
     def extract(self, parts: Mapping[str, str], meter: CostMeter) -> Format:
-        [said] = self._ask([self.messages(parts)], self.config.contract(), meter)
-        spec, example = (bounded(tidy(said[name]), self.config.keys[name].max_tokens) for name in KEYS[:2])
-        key = self.config.keys[KEYS[2]]
-        rules = [one_line(bounded(tidy(text), key.max_tokens)) for text in said[KEYS[2]]]
-        return Format(spec, example, tuple([rule for rule in rules if rule][: key.max_items]))
+        [said] = self._ask([self.messages(parts)], ExtractedFormat, meter)
+        limits = self.config
+        spec = bounded(tidy(said["normalized_format_spec"]), limits.max_spec_tokens)
+        example = bounded(tidy(said["example_shape"]), limits.max_example_tokens)
+        rules = [one_line(bounded(tidy(text), limits.max_rule_tokens)) for text in said["hard_rules"]]
+        return Format(spec, example, tuple([rule for rule in rules if rule][: limits.max_rules]))
 
 
 class A5FormatEnforcer(AgentStage[EnforcerConfig, Extractor, Format]):
     """Normalises the format and restates the rules; without a model a recipe does. Selection and S_CTX_MD stay."""
 
     name: ClassVar[str] = "A5_Format_Enforcer"
-    writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def ask(self, agent: Extractor, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Format:
         parts = {
@@ -135,15 +122,3 @@ class A5FormatEnforcer(AgentStage[EnforcerConfig, Extractor, Format]):
         sp.extras["a5_decisions"] = self.config.log() | {"recipe": answer.recipe, "format_before": before}
         if answer.spec:
             sp.body = sp.body | {"format": answer.spec}
-
-
-def _as_text(value: Any) -> Any:
-    if value is None:
-        return ""
-    return json.dumps(value, ensure_ascii=False, indent=2) if isinstance(value, dict | list) else value
-
-
-def _as_list(value: Any) -> Any:
-    if value is None:
-        return []
-    return [line for line in value.split("\n") if line.strip()] if isinstance(value, str) else value

@@ -31,7 +31,6 @@ AgentT = TypeVar("AgentT")
 AnswerT = TypeVar("AnswerT")
 
 _DIGITS = 3
-_BOOKKEEPING = frozenset({"stage", "history_of_stages", "extras"})
 
 
 class FailedStageError(StageError):
@@ -47,17 +46,15 @@ class FailedStageError(StageError):
 class BaseStage(ABC):
     """One step of the pipeline. A call works on a copy and never changes the given SuperPrompt.
 
-    A subclass declares its name and the fields that it writes, and implements :meth:`apply`. This class handles order,
-    atomicity, invariants, limits and costs. Collaborators (memory, reranker, agent) arrive through the constructor. A
-    stage remembers nothing between calls.
+    A subclass declares its name and implements :meth:`apply`. This class handles order, atomicity, invariants and
+    costs. Collaborators (memory, reranker, agent) arrive through the constructor. A stage remembers nothing between
+    calls.
 
     Attributes:
         name: name of the stage, as in :data:`ORDER`.
-        writes: Python names of the fields that it may change, besides ``stage``, ``history_of_stages``, ``extras``.
     """
 
     name: ClassVar[str]
-    writes: ClassVar[frozenset[str]]
 
     @abstractmethod
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
@@ -75,8 +72,7 @@ class BaseStage(ABC):
 
     def __call__(self, sp: SuperPrompt, config: PipelineConfig, clock: Clock | None = None) -> SuperPrompt:
         """Return the SuperPrompt after this stage; the given one is unchanged."""
-        before = self.admit(sp)
-        work = before.model_copy(deep=True)
+        work = self.admit(sp).model_copy(deep=True)
         meter = CostMeter()
         clock = clock or MonotonicClock()
         started = clock.now_ms()
@@ -85,7 +81,8 @@ class BaseStage(ABC):
             if self.name != ORDER[-1]:  # Prompt_Builder does not change the stage
                 work.stage = LIFECYCLE[ORDER.index(self.name) + 1]
                 work.history_of_stages.append(work.stage)
-            self._check(before, work)
+            if (problem := work.problem()) is not None:
+                raise StageError(f"it broke an invariant: {problem}")
             _log_cost(work, self.name, meter, clock.now_ms() - started)
         except Exception as error:
             reason = str(error) if isinstance(error, StageError) else f"{type(error).__name__}: {error}"
@@ -95,14 +92,6 @@ class BaseStage(ABC):
             )
             raise FailedStageError(message, self.name, meter.charged or CostObject(), meter.actual) from error
         return work
-
-    def _check(self, before: SuperPrompt, work: SuperPrompt) -> None:
-        allowed = self.writes | _BOOKKEEPING
-        for field in SuperPrompt.model_fields:
-            if field not in allowed and getattr(before, field) != getattr(work, field):
-                raise StageError(f"it changed {field}, which is not its to write")
-        if (problem := work.problem()) is not None:
-            raise StageError(f"it broke an invariant: {problem}")
 
 
 class AgentStage(BaseStage, Generic[ConfigT, AgentT, AnswerT]):
@@ -141,8 +130,7 @@ class AgentStage(BaseStage, Generic[ConfigT, AgentT, AnswerT]):
                 record = failure_record(error, config, meter)
         self.write(sp, config, self.default(sp, config) if answer is None else answer)
         sp.extras.setdefault("llm", {})[self.name] = record
-        if "prompt_ready" in self.writes:
-            sp.prompt_ready = compose_prompt_ready(sp, config.prompt_schema)
+        sp.prompt_ready = compose_prompt_ready(sp, config.prompt_schema)
 
 
 def failure_record(error: LLMError, config: PipelineConfig, meter: CostMeter) -> dict[str, Any]:

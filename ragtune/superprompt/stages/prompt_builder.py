@@ -16,7 +16,6 @@ class PromptBuilder(BaseStage):
     """Fully deterministic. It may run again with the same result, and the stage value stays ``a5``."""
 
     name: ClassVar[str] = "Prompt_Builder"
-    writes: ClassVar = frozenset({"system_md", "prompt_md", "attachments_md", "prompt_ready"})
 
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
         sp.system_md = system_md(sp, config.prompt_schema)

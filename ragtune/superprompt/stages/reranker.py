@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 from ragtune.core.errors import StageError
@@ -81,46 +78,24 @@ class BudgetedRerankStage(TopRerankStage):
         self.label += ", under a budget"
 
     def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
-        from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
-        from ragtune.assemblers.greedy import GreedyAssembler
-        from ragtune.core.controller import RAGtuneController
-        from ragtune.core.pool.ordering import Ordering
-        from ragtune.core.rounds import RetrievalDepths
-        from ragtune.data.corpus import Corpus, Document
-        from ragtune.embedders.tfidf import TfidfEmbedder
-        from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
-        from ragtune.reformulators.identity import IdentityReformulator
-        from ragtune.retrievers.given import GivenRetriever
-        from ragtune.schedulers.settled import SettledScheduler
+        from ragtune.facade.reranker import BudgetedReranker
 
-        corpus = Corpus(Document(id=candidate.id, text=candidate.content) for candidate in candidates)
-        controller = RAGtuneController(
-            retriever=GivenRetriever(),
-            reformulator=IdentityReformulator(),
-            estimator=UncertaintyEstimator(corpus, partial(TfidfEmbedder, cache_dir=None)),
-            scheduler=SettledScheduler(acquisition=UpperConfidenceAcquisition()),
-            reranker={"default": self.reranker},
-            assembler=GreedyAssembler(Ordering.POSTERIOR),
-            budget=CostBudget.only(max_reranker_docs=self.docs),
-            plan=RetrievalDepths(original_query_depth=sys.maxsize, num_reformulations=0),
-            seed=0,
-        )
-        output = controller.run(rerank_query(body), candidates=candidates)
-        last = output.history[-1]
-        meter.charge(last.cost)
-        meter.pay(output.actual_cost)
-        numbers = zip(last.doc_ids, last.columns.scores.tolist(), strict=True)
-        scores = {doc_id: score for doc_id, score in numbers if not math.isnan(score)}
-        ranked = list(output.ranking)
-        left = [doc.id for doc in candidates if doc.id not in set(ranked)]
-        return Reranked([*ranked, *left], scores, {"stop": output.stop.model_dump(), "dropped": output.dropped})
+        texts = [candidate.content for candidate in candidates]
+        budgeted = BudgetedReranker(self.reranker, docs=self.docs, policy="settled", batch_size=2)
+        ranking = budgeted.rank(rerank_query(body), texts, [candidate.score for candidate in candidates])
+        meter.charge(ranking.cost)
+        ids = [candidates[one.index].id for one in ranking]
+        scores = {i: one.reranker_score for i, one in zip(ids, ranking, strict=True) if one.reranker_score is not None}
+        details: dict[str, Any] = {"dropped": {candidates[i].id: why for i, why in ranking.failures.items()}}
+        if ranking.stop is not None:
+            details["stop"] = ranking.stop.model_dump()
+        return Reranked(ids, scores, details)
 
 
 class ReRanker(BaseStage):
     """Deterministic: score descending, ties by Retrieval's order. A notice names what reranked."""
 
     name: ClassVar[str] = "ReRanker"
-    writes: ClassVar = frozenset({"views_by_stage"})
 
     def __init__(self, rerank_stage: BaseRerankStage | None = None) -> None:
         self.rerank_stage = rerank_stage

@@ -15,7 +15,7 @@ from ragtune.canonical.splitters.units import sentence_starts
 from ragtune.core.errors import InvalidScoreError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens, token_spans
-from ragtune.superprompt.memory.base import BaseMemory
+from ragtune.superprompt.memory.documents import BaseMemory
 from ragtune.superprompt.options import Limits, PipelineConfig
 from ragtune.superprompt.reading.text import clean
 from ragtune.superprompt.rendering import normalized_query, subject_words
@@ -33,7 +33,6 @@ class Retrieval(BaseStage):
     """Deterministic vector search; ties go by source (conversation first), document, position in it."""
 
     name: ClassVar[str] = "Retrieval"
-    writes: ClassVar = frozenset({"base_context_chunks", "views_by_stage"})
 
     def __init__(self, memory: BaseMemory) -> None:
         self.memory = memory

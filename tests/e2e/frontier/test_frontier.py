@@ -16,7 +16,6 @@ from patience import wait_until
 FILES = [
     "cells",
     "curves.csv",
-    "demo.curves.png",
     "frontier.csv",
     "frontier.md",
     "frontier.parquet",

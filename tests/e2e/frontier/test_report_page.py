@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -50,6 +51,13 @@ def test_the_menu_of_units_moves_the_curves(opened: SimpleNamespace) -> None:
     page.locator(".updatemenu-header").first.click()
     page.locator(".updatemenu-dropdown-button", has_text="cost in calls").click()
     assert page.text_content(".xtitle") == "calls a query, mean"
+
+
+def test_the_figure_is_saved_for_a_paper(opened: SimpleNamespace) -> None:
+    with opened.page.expect_download() as download:
+        opened.page.get_by_text("Save as SVG").click()
+    assert download.value.suggested_filename == "curves-demo.svg"
+    assert "a query, mean" in Path(download.value.path()).read_text()
 
 
 OUTSIDE = """[...document.querySelectorAll('body *')].filter(e => e.getClientRects().length && !e.closest('svg')

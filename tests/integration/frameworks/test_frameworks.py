@@ -315,7 +315,7 @@ def test_a_retriever_of_langchain_is_reranked_in_both_worlds() -> None:
     with pytest.raises(ValueError, match="frozen"):
         compressor.model = overlap
     assert "overlap" in repr(compressor)
-    assert compressor.model_dump()["options"] == BUDGET
+    assert type(compressor).model_validate(compressor.model_dump()).compress_documents(documents, QUERY) == found
 
 
 def test_llamaindex_sees_the_reranking_in_its_events_and_callbacks() -> None:
@@ -342,6 +342,7 @@ def test_llamaindex_sees_the_reranking_in_its_events_and_callbacks() -> None:
     assert (start.class_name(), start.model_name, start.query.query_str) == ("ReRankStartEvent", "overlap", QUERY)
     assert (end.class_name(), end.nodes) == ("ReRankEndEvent", found)
     assert len(debug.get_event_pairs(CBEventType.RERANKING)) == 1
+    assert type(postprocessor).from_dict(postprocessor.to_dict(), model=overlap).options == BUDGET
 
 
 def test_a_query_engine_of_llamaindex_reranks_what_it_retrieves() -> None:
@@ -418,3 +419,29 @@ def test_what_haystack_cannot_write_down_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(reranker, "warm_up", lambda: warmed.append(True))
     ranker(reranker).warm_up()
     assert warmed == [True]
+
+
+def test_mteb_evaluates_a_budgeted_reranker_on_a_local_task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MTEB_CACHE", str(tmp_path))
+    import mteb
+    from mteb.mocks.mock_tasks.reranking import MockRerankingTask
+
+    from datasets import Dataset
+
+    ids = [str(place) for place in range(len(TEXTS))]
+    split = {
+        "corpus": Dataset.from_dict({"id": ids, "title": [""] * len(ids), "text": list(TEXTS)}),
+        "queries": Dataset.from_dict({"id": ["q"], "text": [QUERY]}),
+        "relevant_docs": {"q": {ids[TEXTS.index(QUERY)]: 1}},
+        "top_ranked": {"q": ids},
+    }
+
+    class Local(MockRerankingTask):
+        def load_data(self, **_: Any) -> None:
+            self.dataset, self.data_loaded = {"default": {"test": split}}, True
+
+    model = importlib.import_module("ragtune.frameworks.mteb").BudgetedSearch(overlap, **BUDGET)
+    [result] = mteb.evaluate(model, [Local()], cache=None).task_results
+    assert (result.scores["test"][0]["mrr_at_10"], model.cost.docs) == (1.0, BUDGET["docs"])
+    with pytest.raises(InputError, match="a task without candidates"):
+        model.search(split["queries"], top_k=3)

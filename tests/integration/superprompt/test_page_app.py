@@ -107,8 +107,7 @@ def test_a_failed_stage_says_what_to_do_and_leaves_everything_as_it_was(start: S
 
 def test_a_key_typed_as_the_name_of_a_variable_is_refused_and_not_repeated(start: Start) -> None:
     page = start()
-    checked(page.text_input(key="llm_model").set_value("m").run())
-    checked(page.text_input(key="llm_key_variable").set_value("sk-not-a-name").run())
+    checked(page.text_area(key="settings").set_value("llm: {model: m, api_key_env: sk-not-a-name}").run())
     assert "NAME of an environment variable" in said(page.error)
     assert "sk-not-a-name" not in said(page.error)
     assert enabled(page) == []

@@ -16,10 +16,6 @@ BREAD = {"bread.md": "# Crumb\n\nA gummy crumb means it was cut hot.", "tea.txt"
 NO_RERANKER = "reranker: {kind: none}"
 
 
-def _asking(url: str) -> dict[str, Any]:
-    return {"llm": {"model": "test-model", "base_url": url, "api_key_env": "PAGE_TEST_KEY", "mode": "live"}}
-
-
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> PageSession:
     monkeypatch.setenv("PAGE_TEST_KEY", "secret-of-the-page")
@@ -56,7 +52,7 @@ def test_a_conversation_is_read_as_lines() -> None:
 
 
 def test_auto_keeps_what_was_reached_before_a_failure(session: PageSession, tmp_path: Path) -> None:
-    session.set_settings("reranker: {kind: cross_encoder}", {"reranker": {"model": str(tmp_path / "nowhere")}})
+    session.set_settings(f"reranker: {{kind: cross_encoder, model: {tmp_path / 'nowhere'}}}")
     session.run_all()
     assert session.sp.stage == "retrieval"
     assert session.problem is not None
@@ -68,7 +64,8 @@ def test_the_final_prompt_is_answered_and_billed_and_the_key_shows_nowhere(
     session: PageSession, llm_server: Any
 ) -> None:
     session.run_all()
-    session.set_settings(NO_RERANKER, _asking(llm_server.url))
+    llm = f"model: test-model, base_url: {llm_server.url!r}, api_key_env: PAGE_TEST_KEY, mode: live"
+    session.set_settings(f"{NO_RERANKER}\nllm: {{{llm}}}")
     assert session.can_ask
     session.ask()
     assert session.problem is None

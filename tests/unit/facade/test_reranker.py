@@ -27,6 +27,14 @@ from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.rerank_payloads import Budget
 
 
+def test_a_ranking_shows_itself_in_a_line_and_as_an_escaped_table() -> None:
+    ranking = BudgetedReranker(overlap, docs=2, batch_size=1).rank(QUERY, ["<b>bread</b>", *TEXTS])
+    assert repr(ranking) == f"Ranking({len(TEXTS) + 1} documents, 2 scored in 2 calls)"
+    shown = ranking._repr_html_()
+    assert (shown.count("<tr>"), shown.count("estimate")) == (10, 7)
+    assert "&lt;b&gt;bread" in shown
+
+
 class Spy:
     """:func:`overlap`, and the texts of every call."""
 

@@ -54,7 +54,7 @@ def test_recording_pays_once_for_ever(llm_server: Any, make_client: Make) -> Non
 def test_replay_needs_neither_key_nor_library(llm_server: Any, make_client: Make, private_cache: Path) -> None:
     make_client(mode="record").chat(HELLO)
     code = (
-        "import sys; sys.modules['httpx2'] = None\n"
+        "import sys; sys.modules['aiohttp'] = None\n"
         "from ragtune.llm.client import LLMClient; from ragtune.llm.types import Message\n"
         "print(LLMClient(model='test', mode='replay').chat([Message('user', 'hello')]).text)"
     )

@@ -9,8 +9,7 @@ from superprompt_agents import advance, agent_pipeline
 
 from ragtune.core.request.clock import VirtualClock
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt, Turn
-from ragtune.superprompt.memory.base import BaseMemory
-from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.stages.reranker import BaseRerankStage
 

@@ -83,7 +83,7 @@ def test_an_extractor_fills_its_keys_within_their_limits(llm_server: Any, change
     client = agent_client(llm_server)
     llm_server.answer(json.dumps(AN_ANSWER | change), asked_by("A5_Format_Enforcer"))
     made = enforced(client, text="Name three breads").extras["format_enforcer"]
-    assert count_tokens(made["normalized_format_spec"]) <= PACKAGED.keys["normalized_format_spec"].max_tokens
+    assert count_tokens(made["normalized_format_spec"]) <= PACKAGED.max_spec_tokens
     assert found is None or made | found == made
 
 

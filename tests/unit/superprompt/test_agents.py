@@ -20,7 +20,6 @@ from ragtune.superprompt.stages.a0_preprocessing import for_keys
 from ragtune.superprompt.stages.a2_promptshaper import ShaperConfig
 from ragtune.superprompt.stages.a3_nli_gate import GateConfig
 from ragtune.superprompt.stages.a4_condenser import CondenserConfig
-from ragtune.superprompt.stages.a5_format_enforcer import EnforcerConfig
 
 LIMITS = {"max_input_tokens": 500, "max_part_tokens": 100, "max_item_tokens": 50, "max_output_tokens": 99}
 PROMPT = {"system": "Be good.", "user": "{payload}\n{choices}\n{answer}"}
@@ -73,7 +72,6 @@ UNFIT: dict[str, tuple[str, type[AgentConfig], dict[str, Any], str]] = {
     "a3 fields": ("A3_NLI_Gate", GateConfig, {"fields": {"decision": COLOUR}}, "allowed are the fields decision"),
     "a3 tags": ("A3_NLI_Gate", GateConfig, TAG, r"tag_of\['drop'\]='ugly' is outside"),
     "a4 cues": ("A4_Condenser", CondenserConfig, {"cues": {"Rumours": ["x"]}}, r"cues\['Rumours'\]: allowed are Facts"),
-    "a5 keys": ("A5_Format_Enforcer", EnforcerConfig, {"keys": {}}, "allowed are normalized_format_spec"),
 }
 
 
@@ -160,6 +158,6 @@ def test_a_writer_fills_its_sections_and_scores_what_it_was_shown(llm_server: An
     llm_server.answer(json.dumps({"s_ctx_md": text, "relevance": scores}))
     written = writer(llm_server).write({"task": "x"}, ["a", "b", "c"], CostMeter())
     assert written == ("## Facts\nBefore.\n- fact [1]\n\n## Gaps\n- gap", {0: 0.5})
-    llm_server.answer(json.dumps({"s_ctx_md": "Fact.", "relevance": [{"id": 2, "score": 1}, 3]}))
+    llm_server.answer(json.dumps({"s_ctx_md": "Fact.", "relevance": [0.5]}))
     again = writer(llm_server).write({"task": "x"}, ["a", "b", "c"], CostMeter())
-    assert again == ("## Facts\nFact.\n\n## Gaps\n- none", {1: 1.0})
+    assert again == ("## Facts\nFact.\n\n## Gaps\n- none", {})

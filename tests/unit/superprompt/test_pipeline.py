@@ -92,8 +92,6 @@ def fail(sp: SuperPrompt) -> None:
 
 FORBIDDEN: dict[str, Callable[[SuperPrompt], Any]] = {
     "raises": fail,
-    "writes the body": lambda sp: sp.body.update(task="other"),
-    "changes a chunk": lambda sp: sp.base_context_chunks[0].metadata.update(seen=True),
     "adds an unknown id": lambda sp: sp.views_by_stage["reranked"].append("nobody#0"),
     "rewrites history": lambda sp: sp.history_of_stages.pop(0),
     "logs what is no JSON": lambda sp: sp.extras.update(x=object()),

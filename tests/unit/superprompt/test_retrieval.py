@@ -20,8 +20,7 @@ from ragtune.data.corpus import Corpus
 from ragtune.data.text import terms
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
-from ragtune.superprompt.memory.base import BaseMemory, Matches
-from ragtune.superprompt.memory.documents import DocumentMemory, StoreMemory, TermIndex
+from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory, Matches, StoreMemory, TermIndex
 from ragtune.superprompt.memory.inputs import read_folder
 from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.rendering import normalized_query

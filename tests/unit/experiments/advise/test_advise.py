@@ -169,6 +169,8 @@ def test_agreement_is_never_above_all_in_an_interval(concluded_without_judgments
     advice = concluded_without_judgments
     assert max(row.kept.high for row in advice.options if row.kept.high is not None) == 1.0
     assert "P@10" not in advice.model_dump_json()
+    assert repr(advice) == f"Advice({advice.recommended.label} for {advice.dataset})"
+    assert advice._repr_html_().count("<tr>") == 4
 
 
 def test_the_next_step_is_the_next_row_and_no_row_repeats(concluded_without_judgments: Advice) -> None:

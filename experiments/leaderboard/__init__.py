@@ -1,0 +1,1 @@
+"""A leaderboard of policies, those of other packages included."""

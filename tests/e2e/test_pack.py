@@ -1,0 +1,73 @@
+"""ragtune pack: a collection in one file gives the same results elsewhere, and a file that was changed is refused."""
+
+from __future__ import annotations
+
+import tarfile
+import threading
+from collections.abc import Callable
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyterrier as pt
+import pytest
+
+from ragtune.cli.main import main as ragtune
+
+LICENCE = Path(__file__).parents[2] / "LICENSE"
+Main = Callable[..., SimpleNamespace]
+
+
+class Folder(pt.Artifact):
+    """What PyTerrier unpacks, whatever it is."""
+
+
+def packed(folder: Path, *words: str) -> Path:
+    assert ragtune(["pack", "--out", str(folder), "--licence", str(LICENCE), *words]) == 0
+    (file,) = folder.iterdir()
+    return file
+
+
+def test_a_pack_has_the_same_bytes_each_time_and_gives_the_same_run_by_its_url(
+    main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTERRIER_HOME", str(tmp_path / "pyterrier"))
+    file, again = (packed(tmp_path / name, "dataset=demo") for name in ("packs", "again"))
+    assert (file.name, file.read_bytes()) == (again.name, again.read_bytes())
+    handler = partial(SimpleHTTPRequestHandler, directory=file.parent)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/{file.name}"
+        for name, dataset in {"demo": "demo", "url": f"pack:{url}"}.items():
+            monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path / f"cache-{name}"))
+            assert main(f"dataset={dataset}", "verbosity=0", f"hydra.run.dir={tmp_path / name}").code == 0
+        assert len((Folder.from_url(url).path / "corpus.jsonl").read_text().splitlines()) == 341
+        server.shutdown()
+    assert (tmp_path / "url" / "run.trec").read_bytes() == (tmp_path / "demo" / "run.trec").read_bytes()
+
+
+HARMS = {"../escaped": "outside", "more": "more is not what", "zeros": "more bytes than it has", "": "LICENSE is not"}
+
+
+@pytest.mark.parametrize("member", HARMS, ids=["a path out of the folder", "one more", "a bomb", "a changed byte"])
+def test_a_pack_without_texts_is_replayed_and_a_harmful_one_is_refused_in_one_line(
+    main: Main, tiny: list[str], tmp_path: Path, member: str
+) -> None:
+    file = packed(tmp_path / "packs", "--no-texts", *tiny)
+    recorded = ["retriever=runs", "retriever.paths=${dataset.candidates}", "estimator=baseline"]
+    for name, words in {"files": tiny, "pack": [f"dataset=pack:{file}", *recorded]}.items():
+        assert main(*words, "verbosity=0", f"hydra.run.dir={tmp_path / name}").code == 0
+    assert (tmp_path / "pack" / "run.trec").read_bytes() == (tmp_path / "files" / "run.trec").read_bytes()
+    if not member:
+        file.write_bytes(file.read_bytes().replace(b"Apache", b"apache", 1))
+    with tarfile.open(file, "a") as tar:
+        entry = tarfile.TarInfo(member)
+        entry.pax_headers = {"GNU.sparse.size": str(2**40), "GNU.sparse.map": "0,1"} if member == "zeros" else {}
+        if member:
+            tar.addfile(entry)
+    for is_named, words in {True: "SHA-256 is not that of its name", False: HARMS[member]}.items():
+        ended = main(f"dataset=pack:{file if is_named else file.rename(tmp_path / 'renamed.tar')}")
+        assert (ended.code, ended.err.count("\n")) == (2, 1)
+        assert words in ended.err
+    assert not list(tmp_path.rglob("escaped"))
