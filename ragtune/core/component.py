@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from ragtune.core.arguments import check_flag
-from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.units import NAMES, SOMETIMES_TOLD
+from ragtune.core.units import SOMETIMES_TOLD
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -30,9 +27,6 @@ def declare_files(reads: Collection[str] = (), keeps: Collection[str] = ()) -> C
         reads: arguments whose content belongs to the identity of a run.
         keeps: arguments for what the class writes itself, beside ``cache_dir``, which counts as one.
 
-    Raises:
-        ConfigError: if a name is none of the constructor's arguments.
-
     An argument that names a file and is in neither list counts as read; the contract suites report it.
 
     Examples:
@@ -44,10 +38,6 @@ def declare_files(reads: Collection[str] = (), keeps: Collection[str] = ()) -> C
     """
 
     def declared(kind: Kind) -> Kind:
-        arguments = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
-        takes_more = any(one.kind is one.VAR_KEYWORD for one in arguments.values())
-        if not takes_more and (unknown := {*reads, *keeps} - arguments.keys()):
-            raise ConfigError(f"declare_files of {kind.__name__}: {min(unknown)!r} is none of its arguments")
         bases = [files_of(base) for base in kind.__bases__]
         kind._files = FileArguments(  # type: ignore[attr-defined]
             frozenset(reads).union(*(base.reads for base in bases)),
@@ -94,9 +84,6 @@ class RerankerFacts:
         can_score: whether it can score a document for a request; a score table may lack it.
         unpaid: the documents whose scores would have to be paid for now; a cache leaves out those that it holds.
 
-    Raises:
-        ConfigError: on a field of another kind.
-
     Examples:
         >>> RerankerFacts(is_recorded=True).simulates_time
         True
@@ -108,14 +95,6 @@ class RerankerFacts:
     unpriced: frozenset[str] = frozenset({"tokens", "latency_ms", "usd", *SOMETIMES_TOLD})
     can_score: Callable[[str, RAGtuneContext], bool] = _any
     unpaid: Callable[[Sequence[PoolItem], RAGtuneContext], Sequence[PoolItem]] = _all
-
-    def __post_init__(self) -> None:
-        for name in ("compares", "is_recorded", "has_recorded_times"):
-            check_flag(f"RerankerFacts.{name}", getattr(self, name))
-        if not isinstance(self.unpriced, frozenset) or not self.unpriced <= {*NAMES}:
-            raise ConfigError(f"RerankerFacts.unpriced={self.unpriced!r}: allowed is a frozenset of {', '.join(NAMES)}")
-        if not callable(self.can_score) or not callable(self.unpaid):
-            raise ConfigError("RerankerFacts: can_score and unpaid must be functions")
 
     @property
     def simulates_time(self) -> bool:

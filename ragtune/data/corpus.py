@@ -194,21 +194,11 @@ class Corpus:
             sources=sources or {},
         )
 
-    def hits(self, doc_ids: Sequence[str], scores: Sequence[float], source: str | None = None) -> Hits:
-        """Return documents as retrieval results, best first, whose ``sources`` name ``source`` alone.
-
-        Raises:
-            DatasetError: if there is no such document.
-        """
-        return self._found(list(doc_ids), self.positions(doc_ids), scores, source)
-
     def hits_at(self, positions: Sequence[int], scores: Sequence[float], source: str | None = None) -> Hits:
-        """As :meth:`hits`, by positions in the collection's order."""
-        return self._found(self.ids_at(positions), list(positions), scores, source)
-
-    def _found(self, doc_ids: list[str], positions: list[int], scores: Sequence[float], source: str | None) -> Hits:
-        facts = Lazy(self._fact, positions)
-        return Hits(doc_ids, scores, facts, source, token_counts=self._tokens[positions])
+        """Return the documents at these positions as results, best first, whose ``sources`` name ``source`` alone."""
+        places = list(positions)
+        facts = Lazy(self._fact, places)
+        return Hits(self.ids_at(places), scores, facts, source, token_counts=self._tokens[places])
 
     def _fact(self, position: int) -> Facts:
         return self._known.get(position) or self._look_up(position)

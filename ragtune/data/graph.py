@@ -118,13 +118,8 @@ class CorpusGraph:
         Raises:
             DatasetError: if the corpus does not hold the document.
         """
-        return [neighbour for neighbour, _ in self.weighted_neighbours(doc_id)]
-
-    def weighted_neighbours(self, doc_id: str) -> list[tuple[str, float]]:
-        """Return ids of a document's neighbours with their weights, nearest first; errors as in :meth:`neighbours`."""
-        neighbours, weights = self.rows([self._corpus.position(doc_id)])
-        pairs = zip(neighbours[0].tolist(), weights[0].tolist(), strict=True)
-        return [(self._corpus.doc_ids[i], weight) for i, weight in pairs if i != NOBODY]
+        positions, _ = self.rows([self._corpus.position(doc_id)])
+        return [self._corpus.doc_ids[i] for i in positions[0].tolist() if i != NOBODY]
 
     def positions(self, doc_ids: Sequence[str]) -> list[int]:
         """Positions of documents in the corpus; errors as in :meth:`neighbours`."""

@@ -222,7 +222,7 @@ def _play(
         assert isinstance(proposal, BatchProposal)
         assert proposal.doc_ids
         assert len(set(proposal.doc_ids)) == len(proposal.doc_ids)
-        assert all(pool.is_candidate(doc_id) for doc_id in proposal.doc_ids)
+        assert not pool.not_candidates(proposal.doc_ids)
         assert proposal.expected_cost.docs == len(proposal.doc_ids)
         yield tuple(proposal.doc_ids)
         assert context.tracker.consume(proposal.expected_cost), "what is proposed can be paid"

@@ -184,11 +184,6 @@ def sentences(text: TokenizedText) -> IntArray:
     return text.tokens_at(sentence_starts(text.text))
 
 
-def paragraphs(text: TokenizedText) -> IntArray:
-    """Tokens that follow an empty line."""
-    return text.tokens_at(paragraph_starts(text.text))
-
-
 def paragraph_starts(text: str) -> Iterator[int]:
     """Position of the first character after every run of empty lines."""
     return (gap.end() for gap in _GAP.finditer(text) if gap.group().count("\n") > 1 and gap.end() < len(text))

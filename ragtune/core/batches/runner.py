@@ -35,26 +35,23 @@ class Pace:
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, float]] = deque(maxlen=_KEPT)
-        self._line: tuple[float, float] | None = None  # base with its margin, and each; made when it is asked for
 
     def __len__(self) -> int:
         return len(self._seen)
 
     def observe(self, docs: int, ms: float) -> None:
         self._seen.append((docs, ms))
-        self._line = None
 
     def forget_slowest(self) -> None:
         """Leave the slowest batch for its size out: it has let nothing start, so nothing could correct it."""
         if self._seen:
             self._seen.remove(max(self._seen, key=lambda seen: seen[1] / seen[0]))
-            self._line = None
 
     def expect(self, docs: int) -> float | None:
         """Milliseconds that a batch of ``docs`` documents should take; None while nothing has been seen."""
         if not self._seen:
             return None
-        base, each = self._line = self._line or _line(*np.array(self._seen, dtype=float).T)
+        base, each = _line(*np.array(self._seen, dtype=float).T)
         return base + each * docs
 
 

@@ -167,10 +167,6 @@ class CandidatePool:
         """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
         return self.belief or EmpiricalBelief(self.priorities, self.scores)
 
-    def is_candidate(self, doc_id: str) -> bool:
-        """Whether the pool holds the document and it may be scheduled."""
-        return not self.not_candidates([doc_id])
-
     def not_candidates(self, doc_ids: Sequence[str], *, again: bool = False) -> list[str]:
         """Those of the documents that may not be scheduled; with ``again``, those may that have a score."""
         find, codes = self.roster.index.get, self.states.tobytes()

@@ -6,7 +6,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,24 +134,8 @@ class RunBuilder:
         """The run of all entries that were added."""
         queries, *columns = (np.frombuffer(column, dtype=column.typecode) for column in self._columns)
         doc_ids = list(map(sys.intern, self._documents))
-        order = _best_first(doc_ids, queries, *columns)
-        if order is not None:
-            columns = [column[order] for column in columns]
+        documents, ranks, scores = columns
+        order = np.lexsort((id_ranks(doc_ids)[documents], ranks, -scores, queries))
+        columns = [column[order] for column in columns]
         ends = np.concatenate([[0], np.cumsum(np.bincount(queries, minlength=len(self._queries)))])
         return Run(self._queries, doc_ids, ends, *columns)
-
-
-def _best_first(
-    doc_ids: Sequence[str],
-    queries: NDArray[Any],
-    documents: NDArray[Any],
-    ranks: NDArray[Any],
-    scores: NDArray[Any],
-) -> IntArray | None:
-    """The order of the entries: by query, then best first; None where they are in order."""
-    follows = queries[1:] > queries[:-1]
-    if (follows | ((queries[1:] == queries[:-1]) & (scores[1:] < scores[:-1]))).all():
-        return None
-    order = np.lexsort((ranks, -scores, queries))
-    tied = np.logical_and.reduce([np.diff(column[order]) == 0 for column in (queries, scores, ranks)])
-    return np.lexsort((id_ranks(doc_ids)[documents], ranks, -scores, queries)) if tied.any() else order

@@ -245,5 +245,5 @@ def test_a_pool_of_hits_and_a_round_of_them_travel_as_others_do():
 
 
 def test_a_corpus_with_a_text_that_cannot_be_written_down_is_mended_at_the_door():
-    found = Corpus([Document(id="d0", text="half \ud800")]).hits(["d0"], [1.0])
+    found = Corpus([Document(id="d0", text="half \ud800")]).hits_at([0], [1.0])
     assert [doc.content for doc in checked_documents(found)] == ["half ?"]

@@ -52,7 +52,7 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
                 ids, scores = [memory.doc_ids[i] for i in places], [0.5] * len(places)
                 found = corpus.hits_at(places, scores)
                 assert corpus.ids_at(places) == [document.id for document in found] == ids
-                assert found == found[:] == memory.hits(ids, scores)
+                assert found == found[:] == memory.hits_at(memory.positions(ids), scores)
         assert disk.positions(["é", "a"]) == memory.positions(["é", "a"]) == [4, 1]
         assert disk.id_ranks.tolist() == memory.id_ranks.tolist()
         for document in documents:
@@ -82,12 +82,12 @@ def test_a_stored_corpus_remembers_documents_at_work_and_no_others(
     documents = [Document(id=f"d{i}", text=f"text {i}") for i in range(20)]
     ids, scores = [document.id for document in documents], [1.0] * 20
     memory, disk = Corpus(documents), stored(lambda: documents, "key")
-    asked = (lambda n: disk.hits(ids[n], scores[n]), lambda n: disk.hits_at(range(20)[n], scores[n]))
+    asked = (lambda n: disk.hits_at(disk.positions(ids[n]), scores[n]), lambda n: disk.hits_at(range(20)[n], scores[n]))
     for ask in asked:
         (first,) = ask(slice(1)).facts
         assert ask(slice(2)).facts[0] is first
         for some in (slice(20), slice(4, 8), slice(8, 12)):  # more than are remembered
-            assert list(ask(some)) == list(memory.hits(ids[some], scores[some]))
+            assert list(ask(some)) == list(memory.hits_at(memory.positions(ids[some]), scores[some]))
         assert ask(slice(1)).facts[0] is not first
 
 

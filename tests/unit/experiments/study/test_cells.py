@@ -73,7 +73,7 @@ def test_the_code_that_a_replay_imports_is_data_and_no_other(
         return [job.file.name for job in jobs_of(replace(grid, policies=[*grid.policies, own]), Path("out", "cells"))]
 
     for file, counts in (
-        ("ragtune/canonical/splitters/markdown.py", True),  # the report has a module of that name
+        ("ragtune/canonical/chunking.py", True),
         ("ragtune/estimators/graph/gar.py", False),  # not a part of this policy
         ("experiments/report/markdown.py", False),
     ):
