@@ -61,6 +61,7 @@ READINGS: dict[str, tuple[Callable[[str], str], Passages | None]] = {
     "first 128": (first(128), None),
     "best passage of 128": (whole, Passages(128, most=1)),
     "passages of 128": (whole, Passages(128)),
+    "passages of 128, mean of 2": (whole, Passages(128, average=2)),
 }
 
 

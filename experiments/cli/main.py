@@ -36,6 +36,9 @@ LOST = {"BrokenProcessPool", "UncompletedJobError", "WorkersLostError"}
 """What joblib's launcher, submitit's and executors raise where a process died at work."""
 
 
+_THEIRS = ("hydra.", "hydra_plugins.", "optuna.", "joblib.")
+"""Modules of sweepers and launchers."""
+
 _in_progress: list[Any] = []
 """The sweep in progress, if any. Its module is imported where it is needed."""
 
@@ -100,6 +103,8 @@ def _launch(given: Sequence[str], command: str) -> int:
 
 def _run(overrides: Sequence[str]) -> None:
     config, context = _begun([*overrides, "hydra.mode=RUN"])
+    if Path(config.hydra.run.dir).resolve() == Path.cwd():
+        raise ConfigError("hydra.run.dir: allowed is a folder of its own, as a run writes config.yaml and other files")
     note_missing(Path(config.hydra.run.dir))
     context.callbacks.call("on_run_start", config=config, config_name="config")
     done = run_job(_run_once, config, "hydra.run.dir", None, context)
@@ -108,7 +113,7 @@ def _run(overrides: Sequence[str]) -> None:
 
 
 def _sweep(overrides: Sequence[str]) -> None:
-    from experiments.cli.sweep import Sweep
+    from experiments.cli.sweep import Sweep, job_folders
 
     words = [parsed(word) for word in overrides]
     for word in words:
@@ -123,6 +128,8 @@ def _sweep(overrides: Sequence[str]) -> None:
     context.callbacks.call("on_multirun_start", config=config, config_name="config")
     sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=_run_job, config=config)
     sweeper.sweep(task)
+    if not job_folders(_in_progress[0].folder):
+        raise ConfigError(f"{' '.join(task)}: this sweep has no job")
     context.callbacks.call("on_multirun_end", config=config, config_name="config")
     _in_progress.pop().end()
 
@@ -211,8 +218,8 @@ def _complain(
 ) -> int:
     """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    # Hydra's own complaints about what it was given come in Python's words, too.
-    is_hydras = frames and str(frames[-1][0].f_globals.get("__name__")).startswith("hydra.")
+    # Complaints of Hydra and its plugins about what they were given come in Python's words, too.
+    is_hydras = frames and str(frames[-1][0].f_globals.get("__name__")).startswith(_THEIRS)
     if isinstance(error, HydraException | OmegaConfBaseException) or (
         is_hydras and isinstance(error, ValueError | TypeError)
     ):

@@ -22,7 +22,12 @@ KEPT = "finished cells of presets are kept: repeat the command to go on"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("action", choices=("run", "show"), help="write records of policies, or rank those of a folder")
+    parser.add_argument(
+        "action",
+        metavar="run|show",
+        choices=("run", "show"),
+        help="write records of policies, or rank those of a folder",
+    )
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="policies, or a folder; KEY=VALUE changes the configuration"
     )

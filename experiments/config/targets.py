@@ -65,6 +65,8 @@ def require_hydra_allowed(hydra: Any) -> None:
     """Refuse what a preset could have Hydra call: launchers, sweepers, callbacks, and the parts of logging."""
     for name in ("callbacks", "launcher", "sweeper"):
         require_allowed(_plain(hydra.get(name)), f"hydra.{name}", HYDRAS_PACKAGES)
+    if (_plain(hydra.get("sweeper")) or {}).get("custom_search_space"):
+        raise ConfigError("hydra.sweeper.custom_search_space: a configuration cannot name a function")
     for name in ("hydra_logging", "job_logging"):
         for made in _made_by_logging(_plain(hydra.get(name))):
             if not is_component(made, _LOGGING) and made not in _STREAMS:

@@ -22,6 +22,7 @@ from experiments.evaluate.record import UNITS
 from experiments.leaderboard.outside import Track, play
 from experiments.publish.files import write_text
 from experiments.replay.build import session_for
+from experiments.replay.component import component
 from experiments.replay.inputs import InputFiles, code_files
 from experiments.report.study import column_of
 from experiments.study import cellreplay
@@ -80,6 +81,8 @@ class Recorder:
             if name not in {**self.presets, **installed}:
                 known = [*self.presets, *installed]
                 raise ConfigError(f"no policy {name!r}: allowed are {', '.join(known)}{did_you_mean(name, known)}")
+            if name in self.presets:  # a package that it needs is missing before anything is replayed, not after
+                component(self._first.configuration(self._first.collections[0], self.presets[name]), "estimator")
         for name, figures in self._replayed([name for name in names if name in self.presets], progress).items():
             entry = self.presets[name]
             config = self._first.configuration(self._first.collections[0], entry)

@@ -30,12 +30,13 @@ class PassagePool(CandidatePool):
         documents: the roster of the documents.
         passages: the passages in tie-breaking order.
         parents: the position of each passage's document, shape (n,).
+        average: a document's score is the mean of so many of its best passages, >= 1.
     """
 
     belief: Belief | None = None
 
-    def __init__(self, documents: Roster, passages: Sequence[PoolItem], parents: IntArray) -> None:
-        self.documents = documents
+    def __init__(self, documents: Roster, passages: Sequence[PoolItem], parents: IntArray, average: int = 1) -> None:
+        self.documents, self._average = documents, average
         self.parents = read_only(parents)
         super().__init__(roster=Roster.of_items(passages))
 
@@ -67,13 +68,22 @@ class PassagePool(CandidatePool):
         keys[step.keys.positions] = step.keys.score
         states = step.columns.states
         order = np.lexsort((-keys, states != RERANKED, self.parents))
-        best = order[np.searchsorted(self.parents[order], np.arange(len(self.documents.doc_ids)))]
+        firsts = np.searchsorted(self.parents[order], np.arange(len(self.documents.doc_ids)))
+        best = order[firsts]
+        scores, posteriors = step.columns.scores[best], step.columns.posteriors[best]
+        if self._average > 1:
+            places = np.arange(len(order)) - firsts[self.parents[order]]
+            counted = order[(places < self._average) & ((states[order] == RERANKED) | (places == 0))]
+            parents = self.parents[counted]
+            sizes = np.bincount(parents)
+            scores = np.bincount(parents, step.columns.scores[counted]) / sizes
+            posteriors = np.bincount(parents, step.columns.posteriors[counted]) / sizes
         return best, PoolColumns(
             states[best],
-            read_only(step.columns.scores[best]),
+            read_only(scores),
             step.columns.priorities[best],
             self.documents.base_scores,
-            read_only(step.columns.posteriors[best]),
+            read_only(posteriors),
             step.columns.keeps_dropped,
         )
 

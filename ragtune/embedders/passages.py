@@ -37,6 +37,7 @@ class Passages(Component):
     Args:
         tokens: tokens of a passage, >= 1.
         most: passages of a document that may be read, those most like the query; None for all.
+        average: a document's score is the mean of so many of its best passages, >= 1; 1 is the best passage's.
         vectors: what makes the vectors of passages and query; words by default.
 
     Raises:
@@ -57,10 +58,12 @@ class Passages(Component):
         self,
         tokens: int = 128,
         most: int | None = None,
+        average: int = 1,
         vectors: Callable[[Any], TextVectors] = CandidateVectors,
     ) -> None:
         self.tokens = check_count("passages.tokens", tokens, low=1)
         self.most = None if most is None else check_count("passages.most", most, low=1)
+        self.average = check_count("passages.average", average, low=1)
         try:
             self._vectors = check_vectors("passages.vectors", vectors)(None)
         except AttributeError:  # passages are in no collection
@@ -88,7 +91,7 @@ class Passages(Component):
             for rank, i in enumerate(order.tolist())
         ]
         context.trace.add("controller", "split", documents=len(pool), passages=len(ranked))
-        return PassagePool(pool.roster, ranked, parents[order])
+        return PassagePool(pool.roster, ranked, parents[order], self.average)
 
     def count(self, text: str) -> int:
         """Number of passages of a text that may be read."""
