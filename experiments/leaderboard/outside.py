@@ -8,11 +8,14 @@ import secrets
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from hashlib import sha256
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from pathlib import Path
+from sysconfig import get_path
 from typing import IO, Any, NamedTuple, cast
 
 from experiments.replay.build import Session
@@ -83,7 +86,15 @@ class _Process:
             [sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", env=environment
         )
         path = [str(Path(folder).absolute()) for folder in sys.path]
-        self.exchange({"path": path, "closed": list(closed), "module": entry.module, "attr": entry.attr})
+        own = find_spec(entry.module.partition(".")[0])
+        folders = [] if own is None else own.submodule_search_locations or [str(Path(str(own.origin)).parent)]
+        roots = {get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}.union(folders)
+        start = {"path": path, "closed": list(closed), "roots": sorted(roots), "module": entry.module}
+        self.exchange({**start, "attr": entry.attr})
+
+    def cpu_ms(self) -> float:
+        """Milliseconds of processor time so far, by Linux's clock of the process: its own word would not do."""
+        return 1000 * time.clock_gettime(~self._child.pid << 3 | 2)
 
     def close(self) -> None:
         self._child.kill()
@@ -103,6 +114,9 @@ class _Process:
             answer: dict[str, Any] = json.loads(back.readline()) if heard else {}
         except (OSError, ValueError):
             answer = {}
+        given = [answer[key] for key in ("score", "answer") if key in answer] if isinstance(answer, dict) else [None]
+        if not all(isinstance(each, list) and all(isinstance(one, str) for one in each) for each in given):
+            raise self.refuse("failed: what it said is no list of ids")
         if not answer.keys() & {"ready", "score", "answer"}:
             failed = f"failed: {answer.get('failed', 'no answer')}"
             raise self.refuse(f"refused: it {answer['cheat']}" if "cheat" in answer else failed)
@@ -132,18 +146,18 @@ class _Account:
         ]
         question = {"number": number, "id": self._id, "query": query, "candidates": candidates}
         question |= {"unit": track.unit.short, "budget": track.budget, "window": track.window}
+        begun = process.cpu_ms()
         message = process.exchange({**question, "seed": int(_digest(query), 16)})
         while "score" in message:
-            if message["number"] != number:
+            if message.get("number") != number:
                 raise process.refuse("refused: it asked for scores of a request that is closed")
             message = process.exchange(self._sold(message["score"]))
         ranking = message["answer"]
         if not self._has(ranking):
             raise process.refuse("failed: its answer is not ids of candidates, each of them once")
         ids = dict.fromkeys([*ranking, *self._items])  # the rest in the first stage's order
-        return PlayedQuery(
-            tuple(self._items[doc_id].doc_id for doc_id in ids), self._tracker.amounts(), message["cpu_ms"]
-        )
+        order = tuple(self._items[doc_id].doc_id for doc_id in ids)
+        return PlayedQuery(order, self._tracker.amounts(), process.cpu_ms() - begun)
 
     def _price(self, item: PoolItem) -> float:
         unit = self._track.unit

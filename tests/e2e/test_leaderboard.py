@@ -28,7 +28,13 @@ class Policy:
 SCORES = ROOT / "ragtune" / "data" / "demo" / "scores" / "minilm.parquet"
 CHEATS = {
     f"open({str(SCORES)!r}, 'rb')": "it opened minilm.parquet",
-    f"__import__('os').symlink({str(SCORES)!r}, '/tmp/scores')": "it opened minilm.parquet",
+    f"__import__('os').path.realpath = str; open({str(SCORES)!r}, 'rb')": "it opened minilm.parquet",
+    f"import os; os.open({str(SCORES)[1:]!r}, 0, dir_fd=os.open('/', 0))": "it opened",
+    f"__import__('os').symlink({str(SCORES)!r}, '/tmp/scores')": "it used os.symlink",
+    "__import__('os').mkdir('/tmp/what-i-learned')": "it used os.mkdir",
+    "__import__('ctypes').CDLL(None).open": "it used ctypes.dlsym",
+    "__import__('_posixsubprocess').fork_exec()": "it used fork_exec",
+    "request._exchange({'answer': 5})": "what it said is no list of ids",
     f"__import__('subprocess').run(['cat', {str(SCORES)!r}])": "it used subprocess.Popen",
     "__import__('socket').create_connection(('127.0.0.1', 9))": "it used socket.",
     "open('/tmp/notes-for-later', 'a')": "it wrote notes-for-later",
