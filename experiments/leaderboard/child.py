@@ -24,9 +24,12 @@ CLOSED = (
 UNHEARD = {"_posixsubprocess": "fork_exec", "_posixshmem": "shm_open"}
 """Functions that raise no event, by their modules."""
 
-CODE = (".py", ".pyc", ".so")
-DEVICES = ("/dev/null", "/dev/urandom", "/proc/cpuinfo", "/proc/meminfo", "/proc/self/maps", "/proc/self/cgroup")
-MACHINE = ("/sys/fs/cgroup/", "/sys/devices/system/cpu/")
+CODE = (".py", ".pyc", ".so", "/entry_points.txt", "/METADATA")
+DEVICES = (
+    *("/dev/null", "/dev/urandom", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat"),
+    *("/proc/self/maps", "/proc/self/cgroup", "/proc/self/stat", "/proc/self/status", "/proc/self/mountinfo"),
+)
+MACHINE = ("/sys/fs/cgroup/", "/sys/devices/system/", "/usr/share/zoneinfo/", "/etc/")
 """What libraries ask about the machine."""
 
 

@@ -88,7 +88,8 @@ class _Process:
         path = [str(Path(folder).absolute()) for folder in sys.path]
         own = find_spec(entry.module.partition(".")[0])
         folders = [] if own is None else own.submodule_search_locations or [str(Path(str(own.origin)).parent)]
-        roots = {get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}.union(folders)
+        roots = {get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+        roots |= {str(Path(folder).absolute()) for folder in folders}
         start = {"path": path, "closed": list(closed), "roots": sorted(roots), "module": entry.module}
         self.exchange({**start, "attr": entry.attr})
 
