@@ -44,5 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
     code = verdict(found)
     if arguments.junit:
         write_junit(found, f"{base.name}.{candidate.name}", arguments.junit)
-    print(f"{WORDS[code]}: {' '.join(finding.why for finding in found)}")
+    reasons = sorted(found, key=lambda finding: finding.code != code)  # what decides is said first
+    print(f"{WORDS[code]}: {' '.join(finding.why for finding in reasons)}")
     return code

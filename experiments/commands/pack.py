@@ -43,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     scores, session = config["reranker"].get("scores"), build_session(config)
     if not scores or not session.rerankers["default"].facts.is_recorded:
         raise ConfigError("a pack holds recorded scores: ragtune score makes them, reranker=replay reads them")
-    if not arguments.licence.is_file():
-        raise ConfigError(f"--licence {str(arguments.licence)!r} does not exist: allowed is a text file")
+    if not arguments.licence.is_file() or not arguments.licence.read_bytes().strip():
+        raise ConfigError(f"--licence {str(arguments.licence)!r} does not exist or is empty: allowed is a text file")
     arguments.out.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=arguments.out, prefix=".new-") as scratch:
         folder = Path(scratch, "content")

@@ -37,11 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.report.markdown import Table
     from experiments.reproduce.paper import ReproductionVerdict, load_paper, paper_names
     from experiments.reproduce.reproduced import COLUMNS, reproduced
+    from ragtune.core.errors import ConfigError
 
     if arguments.paper is None:
         for paper in map(load_paper, paper_names()):
             sys.stdout.write(f"{paper.name:<20}{len(paper.cells):>3} cells  {paper.title}\n")
         return 0
+    if arguments.data is not None and not arguments.data.is_dir():
+        raise ConfigError(f"--data {str(arguments.data)!r} is no folder")
     papers = [load_paper(name) for name in (paper_names() if arguments.paper == "all" else [arguments.paper])]
     cells = [(paper, cell) for paper in papers for cell in paper.cells]
     rows = []

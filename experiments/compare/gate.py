@@ -93,7 +93,10 @@ def _cost(base: FinishedRun, candidate: FinishedRun, unit: Unit, max_rise: float
         means.append(mean)
     before, after = means
     code = FINE if after <= before * (1.0 + max_rise) + TIE else WORSE
-    why = f"{unit.noun} a query {before:,.4g} -> {after:,.4g}; allowed is a rise of {max_rise:.0%}."
+    why = f"{unit.noun} a query {before:,.4g} -> {after:,.4g}; allowed is a rise of {100 * max_rise:g}%."
+    if code == WORSE and before:
+        rise = f"rise by {after / before - 1.0:.2%}, allowed is {100 * max_rise:g}%"
+        why = f"{unit.noun} a query {rise}: {before:,.4g} -> {after:,.4g}."
     return GateFinding(unit.noun, code, why)
 
 

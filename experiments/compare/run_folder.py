@@ -97,8 +97,10 @@ def rankings_of(run: FinishedRun) -> dict[str, list[str]]:
     """Read the final rankings: document ids, best first, by query id."""
     rankings: dict[str, list[str]] = {}
     with reading(run.folder / "run.trec") as file, file.open(encoding="utf-8") as lines:
-        for line in lines:
-            query_id, _, doc_id, *_ = line.split()
+        for number, line in enumerate(lines, 1):
+            if len(fields := line.split()) != 6 or not line.endswith("\n"):
+                raise DatasetError(f"{str(file)!r} is damaged: line {number} is cut or has not six fields")
+            query_id, _, doc_id, *_ = fields
             rankings.setdefault(query_id, []).append(doc_id)
     if not rankings and len(run.queries):
         raise DatasetError(f"{str(file)!r} is damaged: it ranks no document of {len(run.queries)} queries")

@@ -65,6 +65,8 @@ def _unpacked(file: Path, scratch: Path) -> Path:
             raise DatasetError("it declares more bytes than it has")
         tar.extractall(folder, filter="data")  # which refuses what would lie outside of the folder
     found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()}
+    if "LICENSE" not in found or not found["LICENSE"].read_bytes().strip():
+        raise DatasetError("it has no LICENSE")
     meta = json.loads(found.pop(META).read_bytes())
     for name in sorted(found.keys() | meta["files"].keys()):
         if name not in found or found[name].is_symlink() or sha256_of(found[name]) != meta["files"].get(name):

@@ -88,9 +88,13 @@ def load_paper(name: str) -> Paper:
         raise ConfigError(f"{file.name} cannot be read: {' '.join(str(error).split())}") from None
     except ValidationError as error:
         raise readable(error, file.name, {}) from None
-    for setting in (name for cell in paper.cells for name in (*cell.run, *cell.against)):
-        if setting not in paper.settings:
-            raise ConfigError(f"{file.name}: settings has no {setting!r}")
+    for cell in paper.cells:
+        if cell.expect is not ReproductionVerdict.EQUAL and not cell.why.strip():
+            raise ConfigError(f"{file.name}: cell {cell.cell!r} needs why, since it expects {str(cell.expect)!r}")
+        if isinstance(cell.published, list) and cell.published[0] > cell.published[1]:
+            raise ConfigError(f"{file.name}: cell {cell.cell!r}: the range {cell.published} does not ascend")
+        if unknown := {*cell.run, *cell.against} - paper.settings.keys():
+            raise ConfigError(f"{file.name}: settings has no {min(unknown)!r}")
     text = " ".join(word for words in paper.settings.values() for word in words)
     for path in re.findall(r"\$data/([^,\]\s]+)", text):
         if not any(f"{known}/".startswith(f"{path}/") for known in paper.inputs):

@@ -17,7 +17,9 @@ from experiments.evaluate.measures import Measures
 from experiments.replay.build import build_session
 from experiments.reproduce.paper import Paper, PublishedCell
 from experiments.reproduce.paper import ReproductionVerdict as Verdict
+from ragtune.core.errors import ConfigError
 from ragtune.core.output import ControllerOutput
+from ragtune.core.plain import first_line
 
 COLUMNS = ("cell", "published", "ours", "difference", "verdict", "why")
 
@@ -60,9 +62,12 @@ def reproduced(paper: Paper, cell: PublishedCell, data: Path | None, scratch: Pa
         return Reproduced(cell, Verdict.NOT_HERE, cell.why)
     if flaw := _flaw(paper, cell, data):
         return Reproduced(cell, Verdict.NOT_HERE if flaw.startswith("needs") else Verdict.DIFFERENT, flaw)
-    published, ours = cell.published, _value(paper, cell, cell.run, data, scratch)
-    if cell.against:
-        ours = 1.0 - float(ours) / float(_value(paper, cell, cell.against, data, scratch))
+    try:
+        published, ours = cell.published, _value(paper, cell, cell.run, data, scratch)
+        if cell.against:
+            ours = 1.0 - float(ours) / float(_value(paper, cell, cell.against, data, scratch))
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise ConfigError(f"{paper.name}: no value of cell {cell.cell!r}: {first_line(error)}") from None
     if isinstance(published, str) or isinstance(ours, str):
         return Reproduced(cell, Verdict.EQUAL if published == ours else Verdict.DIFFERENT, cell.why, ours)
     low, high = published if isinstance(published, list) else (published, published)

@@ -42,3 +42,5 @@ def test_an_exported_run_is_read_by_those_it_is_for(
     rows = load_dataset(str(out), "run", cache_dir=str(tmp_path / "cache"))["train"]
     assert [row["doc_id"] for row in rows] == [line.split()[2] for line in lines.splitlines()]
     assert ragtune(["export", str(run.parent), "--trec", "--out", str(run.parent)]) == 2  # it would replace the run
+    run.write_text(lines[:-3])
+    assert ragtune(["export", str(run.parent), "--trec", "--out", str(out)]) == 2

@@ -45,6 +45,11 @@ def test_a_pack_has_the_same_bytes_each_time_and_gives_the_same_run_by_its_url(
         assert len((Folder.from_url(url).path / "corpus.jsonl").read_text().splitlines()) == 341
         server.shutdown()
     assert (tmp_path / "url" / "run.trec").read_bytes() == (tmp_path / "demo" / "run.trec").read_bytes()
+    (bare := tmp_path / "bare.tar").touch()
+    assert ragtune(["pack", "--out", str(tmp_path), "--licence", str(bare), "dataset=demo"]) == 2
+    with tarfile.open(bare, "w") as tar:
+        tar.addfile(tarfile.TarInfo("pt_meta.json"))
+    assert "it has no LICENSE" in main(f"dataset=pack:{bare}").err
 
 
 HARMS = {"../escaped": "outside", "more": "more is not what", "zeros": "more bytes than it has", "": "LICENSE is not"}

@@ -42,7 +42,10 @@ def run(tmp_path, capsys):
         ({"published": 12}, 1, "12 | 9 | -3.0000 | different"),
         ({"published": [10, 12], "expect": "explained", "within": 1, "why": "known"}, 0, "explained | known"),
         ({"published": [10, 12], "expect": "explained", "within": 0.5, "why": "known"}, 1, "| different"),
-        ({"published": 12, "expect": "different", "within": 2}, 1, "| different"),
+        ({"published": 12, "expect": "different", "within": 2, "why": "not known"}, 1, "| different"),
+        ({"published": 12, "expect": "explained", "within": 3, "why": " "}, 2, "cell 'calls' needs why"),
+        ({"published": [12, 6]}, 2, "the range [12.0, 6.0] does not ascend"),
+        ({"value": "windows", "against": "sliding"}, 2, "mine: no value of cell 'calls': could not convert"),
         ({"publishd": 1}, 2, "error: mine.yaml.cells.0.publishd=1: Unexpected keyword argument"),
     ],
 )
@@ -62,6 +65,7 @@ def test_a_changed_byte_of_an_input_is_different_and_a_missing_file_is_named(run
     assert (code, "different | input demo/corpus.jsonl has other bytes" in text) == (1, True)
     (data / "demo" / "corpus.jsonl").unlink()
     assert "not reproducible here | needs demo/corpus.jsonl" in run("--data", str(data))[1]
+    assert run("--data", str(data / "nowhere")) == (2, f"error: --data '{data / 'nowhere'}' is no folder\n")
 
 
 @pytest.mark.parametrize("words", [["blitzrank"], pytest.param(["anserini", "--data", str(DATA)], marks=SHARED)])
