@@ -15,10 +15,12 @@ from experiments.evaluate.significance import PERMUTATIONS, SIGNIFICANT, TIE, ho
 from experiments.leaderboard.record import REFERENCE
 from experiments.publish.files import write_text
 from experiments.report.families import means_by_family
+from experiments.report.latex import latex_table
 from experiments.report.markdown import Table
 from experiments.report.report import STYLE
 from experiments.report.tables import ends, p_text, resampled_means
 from ragtune.core.errors import ConfigError
+from ragtune.core.plain import first_line
 from ragtune.core.units import BY_SHORT
 
 PAGE = Path(__file__).with_name("page.html")
@@ -27,20 +29,20 @@ COLUMNS = ("rank", "policy", "area", "interval", "less fixed depth", "p", "CPU m
 
 
 def show(folder: Path) -> str:
-    """Rank the records of a folder, write ``index.html`` and ``cpu.js`` beside them, and return the board as Markdown.
+    """Rank the records of a folder and return the board as Markdown; ``index.html`` and ``leaderboard.tex`` have it too.
 
     Records of other collections, inputs or budgets than fixed depth's are left out. All bytes of the page depend on the
     records alone: the milliseconds, which differ from run to run, are in ``cpu.js``.
     """
     found = [file for file in sorted(folder.glob("*.json")) if not file.name.endswith(".cpu.json")]
-    records = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in found}
+    records = {file.stem: _read(file) for file in found}
     if REFERENCE not in records:
         raise ConfigError(f"{folder} has no record of {REFERENCE}: 'ragtune leaderboard run {REFERENCE}' makes it")
     reference = records[REFERENCE]
     left_out = {name: why for name, record in records.items() if (why := _unlike(record, reference))}
     kept = {record["label"]: record for name, record in records.items() if name not in left_out}
     files = {label: folder / f"{record['policy']}.cpu.json" for label, record in kept.items()}
-    cpu = {label: json.loads(file.read_text(encoding="utf-8"))["cpu_ms"] for label, file in files.items()}
+    cpu = {label: _read(file)["cpu_ms"] for label, file in files.items()}
     tables = [_table(unit, kept, cpu) for unit, *_ in reference["protocol"]["tracks"]]
     said = [_said(reference), *(f"Left out: {name}: {why}." for name, why in left_out.items())]
     inputs = [
@@ -52,8 +54,24 @@ def show(folder: Path) -> str:
     kinds = sorted({record["kind"] for record in kept.values()})
     style = STYLE.read_text(encoding="utf-8")
     write_text(folder / "index.html", page.render(tables=tables, said=said, kinds=kinds, style=style))
+    papers = [latex_table(table.title, _printed(table), said[0]) for table in tables[:-1]]
+    write_text(folder / "leaderboard.tex", "\n".join(papers))
     write_text(folder / "cpu.js", f"const CPU = {json.dumps(cpu)};\n")
     return "\n\n".join(["# Leaderboard", *said, *(table.markdown for table in tables)])
+
+
+def _read(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file} cannot be read as a record: {first_line(error)}") from None
+
+
+def _printed(table: Table) -> Table:
+    """The columns that a paper prints: without the time, which differs from run to run, and the record."""
+    kept = [i for i, name in enumerate(table.columns) if name not in ("CPU ms", "kind", "record")]
+    rows = [[row[i] for i in kept] for row in table.rows]
+    return Table(table.title, [table.columns[i] for i in kept], rows)
 
 
 def _unlike(record: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
