@@ -29,7 +29,7 @@ COLUMNS = ("rank", "policy", "area", "interval", "less fixed depth", "p", "CPU m
 
 
 def show(folder: Path) -> str:
-    """Rank the records of a folder and return the board as Markdown; ``index.html`` and ``leaderboard.tex`` have it too.
+    """Rank the records of a folder and return the board as Markdown; ``index.html``, ``leaderboard.tex`` have it too.
 
     Records of other collections, inputs or budgets than fixed depth's are left out. All bytes of the page depend on the
     records alone: the milliseconds, which differ from run to run, are in ``cpu.js``.
