@@ -117,7 +117,7 @@ def test_a_study_repeats_what_its_collections_lack(
     grid = tmp_path / "grid.yaml"
     grid.write_text(
         "name: small\nbudgets: [5]\nmeasures: [nDCG@10]\nreport: false\njobs: 1\nresamples: 10\n"
-        "permutations: 9\ntraces: {budget: 5}\n"
+        "permutations: 9\n"
         f"collections: [{{name: two, overrides: [{', '.join(partial)}]}}]\n"
         "policies: [{name: fixed, label: fixed depth, kind: baseline, overrides: [experiment=fixed_depth]}]\n"
     )
