@@ -265,7 +265,7 @@ class JobConfigs(ConfigLoader):
         options = (source.list(group_name, ObjectType.CONFIG) for source in sources if source.is_group(group_name))
         return sorted(set(chain.from_iterable(options)))
 
-    def _asked_by_nobody(self, *_: Any, **__: Any) -> Any:
+    def _unused(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError("sweepers and launchers ask for jobs alone")
 
-    load_configuration = get_search_path = get_sources = list_groups = compute_defaults_list = _asked_by_nobody
+    load_configuration = get_search_path = get_sources = list_groups = compute_defaults_list = _unused

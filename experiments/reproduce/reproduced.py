@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 from string import Template
 
@@ -20,6 +19,7 @@ from experiments.reproduce.paper import ReproductionVerdict as Verdict
 from ragtune.core.errors import ConfigError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.plain import first_line
+from ragtune.data.caches.diskcache import Stamp, sha256_of, stamp_of
 
 COLUMNS = ("cell", "published", "ours", "difference", "verdict", "why")
 
@@ -110,9 +110,14 @@ def _flaw(paper: Paper, cell: PublishedCell, data: Path | None) -> str:
             continue
         if data is None or not (file := data / name).is_file():
             return f"needs {name}"
-        if sha256(file.read_bytes()).hexdigest() != digest:
+        if _digest(file, stamp_of(file)) != digest:
             return f"input {name} has other bytes"
     return ""
+
+
+@lru_cache  # cells share their inputs; a changed file has another stamp
+def _digest(file: Path, stamp: Stamp) -> str:
+    return sha256_of(file)
 
 
 def _value(paper: Paper, cell: PublishedCell, settings: Sequence[str], data: Path | None, scratch: Path) -> float | str:

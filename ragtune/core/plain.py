@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
 
 _QUOTED = 80  # characters
@@ -46,6 +45,8 @@ def count_of(amount: float, noun: str) -> str:
 
 def html_table(caption: str, rows: Sequence[Mapping[str, object]]) -> str:
     """Rows with the same names as a table of HTML, which notebooks show; texts are escaped, long ones cut."""
+    from html import escape  # its table of entities is for notebooks alone
+
     lines: list[tuple[str, Iterable[object]]] = [
         ("th", rows[0] if rows else ()),
         *(("td", row.values()) for row in rows),
