@@ -244,13 +244,7 @@ class BaseReranker(Component, ABC):
         Override it where many documents are scored faster together. A batch's scores must not depend on the others,
         and its cost goes to its own ``context.meter``.
         """
-        outcomes: list[Mapping[str, float] | Exception] = []
-        for batch in batches:
-            try:
-                outcomes.append(self.rerank(batch.items, batch.context, batch.strategy))
-            except Exception as error:
-                outcomes.append(error)
-        return outcomes
+        return [outcome_of(batch, self) for batch in batches]
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """Return the expected tokens, time and money of this batch, before it runs.
@@ -258,6 +252,14 @@ class BaseReranker(Component, ABC):
         The loop counts documents itself, and at least one call a batch.
         """
         return price_by_count([""] * len(items), "")
+
+
+def outcome_of(batch: RerankBatch, reranker: BaseReranker) -> Mapping[str, float] | Exception:
+    """The scores of a batch by document id, or the error that the reranker raises."""
+    try:
+        return reranker.rerank(batch.items, batch.context, batch.strategy)
+    except Exception as error:
+        return error
 
 
 class BaseAssembler(Component, ABC):

@@ -7,7 +7,7 @@ import numpy as np
 from ragtune.core.arguments import check_number
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.policy.scaling import first_stage_scores, logits, standardised
+from ragtune.core.policy.scaling import logits, standardised
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -46,7 +46,7 @@ class InterpolationEstimator(BaseEstimator):
         self.weight = check_number("estimator.weight", weight, low=0.0, high=1.0)
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        first = first_stage_scores(pool)
+        first = pool.roster.first_stage_scores
         return pool.valuation(first, posterior=read_only(interpolated(first, pool.scores, self.weight)))
 
 

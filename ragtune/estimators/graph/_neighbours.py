@@ -15,7 +15,6 @@ from ragtune.core.arguments import check_count, check_vectors
 from ragtune.core.arrays import FloatArray, IntArray, dense
 from ragtune.core.component import declare_files
 from ragtune.core.interfaces import BaseEstimator, TextVectors
-from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -160,7 +159,7 @@ class AlternatingEstimator(GraphEstimator):
         acquisition: FloatArray = np.zeros(len(pool))
         acquisition[order[::-1]] = np.arange(1, len(order) + 1) / max(1, len(order))  # of several, the last one stays
         return pool.valuation(
-            first_stage_scores(pool), acquisition=read_only(acquisition), batch_limit=current if current else None
+            pool.roster.first_stage_scores, acquisition=read_only(acquisition), batch_limit=current if current else None
         )
 
     @abstractmethod

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.hits import Entries
-from ragtune.core.policy.scaling import standardised
+from ragtune.core.policy.scaling import scores_by_stage, standardised
 from ragtune.core.pool.items import PoolItem
-from ragtune.core.request.context import first_stage_of
 
 RETRIEVAL = "retrieval"
 """Name of the only source where items say nothing of their sources."""
@@ -27,7 +25,6 @@ _PRIOR_AGREEMENT = 0.076
 
 _PRIOR_DOCS = 10.0  # number of scored documents that weigh as much as that assumption
 _LEAST_DOCS = 3  # documents without which two views always agree or always disagree
-_TINY = 1e-9  # the least spread of relevance: below it, all documents are alike
 
 _CONTRADICTED = 4.0  # weight of the pooled evidence for each unit of correlation below 0
 _USUAL_CORRELATION, _USUAL_DOCS = 0.3, 20.0  # of sources and reranker, and the scored documents that weigh as much
@@ -73,18 +70,6 @@ def source_weights(columns: FloatArray, rows: Any = None) -> FloatArray:
     sources = np.column_stack([standardised(column) for column in columns.T])
     weights = _said_once(sources)
     return weights if rows is None else weights * _said_of_texts(sources, rows)
-
-
-def scores_by_stage(items: Sequence[PoolItem]) -> dict[str, FloatArray]:
-    """The best scores by first stage, rewrites included, each of shape (n,), NaN where it did not find the document."""
-    if isinstance(items, Entries) and items.views is not None:
-        return {first_stage_of(name): view for name, view in items.views.items()}
-    views: dict[str, FloatArray] = {}
-    for name in dict.fromkeys(name for item in items for name in item.sources):
-        view = np.array([item.sources.get(name, np.nan) for item in items], dtype=float)
-        stage = first_stage_of(name)
-        views[stage] = np.fmax(views[stage], view) if stage in views else view
-    return views
 
 
 def squared_lengths(rows: Any) -> FloatArray:

@@ -10,7 +10,6 @@ import numpy as np
 from ragtune.core.arguments import check_number, check_positive, check_vectors
 from ragtune.core.arrays import FloatArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
-from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
@@ -38,7 +37,7 @@ class SimilarityEstimator(BaseEstimator):
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         likeness = context.remember(self, _Likeness)
         influence = likeness.to(pool, self._vectors) ** self.power
-        weighted = self.strength * first_stage_scores(pool) + influence @ pool.scores[likeness.scored]
+        weighted = self.strength * pool.roster.first_stage_scores + influence @ pool.scores[likeness.scored]
         return pool.valuation(np.clip(weighted / (self.strength + influence.sum(axis=1)), 0.0, 1.0))
 
 
