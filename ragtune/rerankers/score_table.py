@@ -112,10 +112,6 @@ class ScoreTable:
         """The queries with scores, under the table's name in messages."""
         return {f"score table {self.path.name}": self._run}
 
-    def of_query(self, query_id: str) -> Mapping[str, float]:
-        """All calibrated scores of a query; empty if the table does not know it."""
-        return _calibrated_scores(self, query_id)
-
     def has(self, doc_id: str, context: RAGtuneContext) -> bool:
         """Whether the table has the document for the query of the request."""
         return doc_id in self.of_query(context.query_id)
@@ -134,7 +130,7 @@ class ScoreTable:
         Raises:
             ScoreTableError: naming the first pair that the table lacks, and how many it holds.
         """
-        known, asked = _calibrated_scores(self, query_id), list(doc_ids)
+        known, asked = self.of_query(query_id), list(doc_ids)
         try:
             return {doc_id: known[doc_id] for doc_id in asked}
         except KeyError as missing:
@@ -156,19 +152,16 @@ class ScoreTable:
             f"{len(asked) - len(lacking)}{hint}"
         )
 
-    def calibrate(self, query_id: str) -> Mapping[str, float]:
-        """Calibrate the scores of a query."""
-        scores = self._calibrated(query_id)
-        return _by_doc_id(scores) if self.ties is TieRule.TREC_EVAL else scores
-
-    def _calibrated(self, query_id: str) -> Mapping[str, float]:
-        pairs = self._run.scores(query_id)
+    @lru_cache(maxsize=1024)  # noqa: B019 -- of recent queries; those of all queries may not fit into memory
+    def of_query(self, query_id: str) -> Mapping[str, float]:
+        """All calibrated scores of a query; empty if the table does not know it."""
+        scores = self._run.scores(query_id)
         if self.scale is ScoreScale.RANK:
-            return _by_rank(pairs)
-        if self.scale is ScoreScale.IDENTITY:
-            return pairs
-        calibrate, *_ = CALIBRATIONS[self.scale]
-        return dict(zip(pairs, map(calibrate, pairs.values()), strict=True))
+            scores = _by_rank(scores)
+        elif self.scale is not ScoreScale.IDENTITY:
+            calibrate, *_ = CALIBRATIONS[self.scale]
+            scores = dict(zip(scores, map(calibrate, scores.values()), strict=True))
+        return _by_doc_id(scores) if self.ties is TieRule.TREC_EVAL else scores
 
     def _check_scale(self) -> None:
         """Refuse scores that cannot be on the declared scale, and warn if they are probably on another one."""
@@ -201,12 +194,6 @@ class ScoreTable:
             f"{where}allows [{low}, {high}]; these scores look like reranker.scale={fits.value}; other scales are "
             f"{others}"
         )
-
-
-@lru_cache(maxsize=1024)
-def _calibrated_scores(table: ScoreTable, query_id: str) -> Mapping[str, float]:
-    """Calibrated scores of recent queries; those of all queries may not fit into memory."""
-    return table.calibrate(query_id)
 
 
 def _by_rank(pairs: Mapping[str, float]) -> dict[str, float]:

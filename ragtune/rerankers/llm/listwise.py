@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from ragtune.core.arguments import check_count, check_flag
 from ragtune.core.component import RerankerFacts
-from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm.base import Interview, LLMReranker, Question, WindowRanking, one_after_another
+from ragtune.rerankers.llm.base import Interview, LLMReranker, WindowRanking
 from ragtune.rerankers.ordering import rank_scores
 
 
@@ -45,11 +45,7 @@ class LLMListwiseReranker(LLMReranker):
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """Every window at the price of the longest documents."""
-        if len(items) < 2:
-            return CostObject(docs=len(items))
-        dearest = self._comparison(self._longest(items, self.window), context)
-        price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens)
-        return one_after_another(price, len(self._starts(len(items))), len(items))
+        return self._at_most(items, context, self.window, len(self._starts(len(items))))
 
     def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
         if len(items) < 2:
@@ -71,12 +67,10 @@ class LLMListwiseReranker(LLMReranker):
     def _ranked(
         self, window: Sequence[PoolItem], context: RAGtuneContext, interview: Interview
     ) -> list[PoolItem] | None:
-        question = Question(self._comparison(window, context), window)
-        [outcome] = interview.ask([question], WindowRanking)
-        if isinstance(outcome, LLMError):
-            self._note(context, window, outcome)
+        answer = self._compared(window, context, interview, WindowRanking)
+        if answer is None:
             return None
-        numbers = outcome.parsed.ranking
+        numbers = answer.ranking
         if sorted(numbers) == list(range(len(window))):
             context.trace.add("reranker", "counted_from_zero", doc_ids=[item.doc_id for item in window])
             return [window[position] for position in numbers]
