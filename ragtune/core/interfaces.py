@@ -151,7 +151,8 @@ class BaseEstimator(Component, ABC):
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Mapping[str, float]:
         """Return ``{doc_id: priority_value}`` in [0, 1] for the eligible documents: a dict, or ``pool.valuation(...)``.
 
-        The loop calls this before the first batch, after every batch, and again where an expander has added documents.
+        The loop calls this before the first batch, after every batch, and again where an expander has added documents;
+        the pool is not empty.
         """
 
 

@@ -29,17 +29,6 @@ class InterpolationEstimator(BaseEstimator):
 
     Raises:
         ConfigError: on a weight out of range.
-
-    Examples:
-        >>> from ragtune import BudgetedReranker
-        >>> from ragtune.estimators.interpolation import InterpolationEstimator
-        >>> from ragtune.facade.policies import Policy
-        >>> from ragtune.schedulers.one_shot import OneShotScheduler
-        >>> policy = Policy(InterpolationEstimator(weight=0.5), OneShotScheduler())
-        >>> model = lambda query, texts: [{"first": 0.55, "second": 0.6, "third": 0.1}[text] for text in texts]
-        >>> reranker = BudgetedReranker(model, docs=3, policy=policy)
-        >>> [hit.index for hit in reranker.rank("q", ["first", "second", "third", "fourth"], [9.0, 4.0, 3.0, 2.0])]
-        [0, 1, 2, 3]
     """
 
     def __init__(self, weight: float = WEIGHT) -> None:

@@ -32,16 +32,6 @@ class GateScheduler(BaseScheduler):
         k: size of the top that matters.
         margin: 0 or more; 0 closes for every query of one source.
         agreement: in [0, 1]; 0 closes for every query of several sources.
-
-    Examples:
-        >>> from ragtune.core.pool.items import PoolItem
-        >>> from ragtune.core.pool.pool import CandidatePool
-        >>> from ragtune.core.types import RemainingBudgetView
-        >>> from ragtune.schedulers.gate import GateScheduler
-        >>> from ragtune.schedulers.one_shot import OneShotScheduler
-        >>> pool = CandidatePool(PoolItem(f"d{i}", i, retrieval_score=8 / (i + 1)) for i in range(100))
-        >>> GateScheduler(OneShotScheduler(top_n=20)).select_batch(pool, RemainingBudgetView()).reason
-        'gate_closed'
     """
 
     def __init__(self, scheduler: BaseScheduler, k: int = 10, margin: float = 7.0, agreement: float = 0.7) -> None:

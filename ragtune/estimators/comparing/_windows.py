@@ -177,8 +177,6 @@ class WindowEstimator(BaseEstimator):
         return Game(partial(self.play, pool.entries, calls))
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        if not len(pool):
-            return pool.valuation(np.zeros(0))
         game = context.remember(self, lambda: self._game(pool, context))
         game.hear(pool.batches)
         while game.ask.window and len(window := _open(pool, game.ask.window)) < 2:

@@ -32,11 +32,6 @@ class SourceCorrelation(NamedTuple):
         requests: how many.
         mean: of their rank correlations, in [-1, 1].
         error: standard error of the mean, in [0, 1]; 1 of less than two requests.
-
-    Examples:
-        >>> from ragtune.estimators.posterior.correlation import SourceCorrelation
-        >>> SourceCorrelation.of([0.3, 0.5] * 20).trust, SourceCorrelation.of([0.3, -0.3] * 20).trust
-        (0.5, 0.0)
     """
 
     requests: int

@@ -63,8 +63,6 @@ class UncertaintyEstimator(BaseEstimator):
         self._prior = _checked(Prior(**prior))  # type: ignore[arg-type]
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        if not len(pool):
-            return pool.valuation(np.zeros(0))
         posterior = context.remember(self, lambda: self._start(pool))
         if len(pool) > len(posterior):
             posterior.extend(self._vectors.of(pool.entries[len(posterior) :]))
