@@ -80,6 +80,9 @@ class BaseReformulator(Component, ABC):
 
     State: none between requests; within a request, ``context.remember``.
 
+    Attributes:
+        is_active: False for the do-nothing reformulator, which is never charged.
+
     Examples:
         >>> class Plural(BaseReformulator):
         ...     def generate(self, context, first_round):
@@ -87,6 +90,8 @@ class BaseReformulator(Component, ABC):
         >>> Plural().generate(context=None, first_round=[])
         ['teas']
     """
+
+    is_active: bool = True
 
     @abstractmethod
     def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
@@ -99,11 +104,6 @@ class BaseReformulator(Component, ABC):
     def expected_cost(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> CostObject:
         """Return the expected tokens, time and money of :meth:`generate`, before it runs."""
         return FREE
-
-    @property
-    def is_active(self) -> bool:
-        """False for the do-nothing reformulator, which is never charged."""
-        return True
 
 
 class BaseFusion(ABC):

@@ -17,13 +17,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.roster import Roster
 from ragtune.core.request.accounts import REFORMULATION
-from ragtune.core.request.context import (
-    ORIGINAL,
-    CostMeter,
-    RAGtuneContext,
-    first_stage_of,
-    rewrite_round,
-)
+from ragtune.core.request.context import ORIGINAL, CostMeter, RAGtuneContext, first_stage_of
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 
 REWRITE_WEIGHT = 0.05
@@ -101,7 +95,7 @@ class RetrievalRounds:
             known |= {doc.id for doc in rounds[-1].candidates}
             if not context.tracker.try_consume_retrieval_round():
                 break
-            rounds.extend(self._supplement(context, rewrite, rewrite_round(i), known))
+            rounds.extend(self._supplement(context, rewrite, f"rewrite_{i}", known))
         return rounds
 
     def _supplement(

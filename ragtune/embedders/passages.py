@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -92,10 +91,6 @@ class Passages(Component):
         ]
         context.trace.add("controller", "split", documents=len(pool), passages=len(ranked))
         return PassagePool(pool.roster, ranked, parents[order], self.average)
-
-    def count(self, text: str) -> int:
-        """Number of passages of a text that may be read."""
-        return min(len(spans(text, self.tokens)), self.most or sys.maxsize)
 
     def prepare(self) -> None:
         """Make the vectors ready, outside any request's clock."""

@@ -146,12 +146,6 @@ class Doubts:
         with self._lock:
             return SourceCorrelation.of(tuple(self._correlations.values())).trust
 
-    @property
-    def reported(self) -> frozenset[str]:
-        """The sources with a reported doubt."""
-        with self._lock:
-            return frozenset(self._reported)
-
     def _words(self, source: str, p: float) -> str:
         seen = self._evidence[source]
         figure = f"by {seen.mean:+.3f} over {seen.requests} requests, {chance(p)}"

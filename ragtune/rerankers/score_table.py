@@ -185,7 +185,8 @@ class ScoreTable:
             return
         pairs = ((query_id, *pair) for query_id in self._run for pair in self._run.scores(query_id).items())
         query_id, doc_id, score = next(pair for pair in pairs if not low <= pair[2] <= high)
-        where = f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
+        pair = f"({quoted(query_id)}, {quoted(doc_id)})"
+        where = f"score {score!r} of {pair} in {str(self.path)!r}: scale {self.scale.value!r} "
         fits = sample.looks_like()
         if fits is self.scale:
             raise ScoreTableError(f"{where}allows [{low}, {high}], where almost all other scores are: correct it")
@@ -251,7 +252,3 @@ def _read_pairs(path: Path) -> Run:
         return read_run(path, needs_scores=True)
     except DatasetError as error:
         raise ScoreTableError(str(error)) from None
-
-
-def _pair(query_id: str, doc_id: str) -> str:
-    return f"({quoted(query_id)}, {quoted(doc_id)})"

@@ -21,12 +21,7 @@ T = TypeVar("T")
 ORIGINAL = "original"
 """Name of the retrieval round of the user's own query."""
 
-_REWRITE = re.compile(r"rewrite_\d+")
-
-
-def rewrite_round(i: int) -> str:
-    """Name of the retrieval round of the ``i``-th rewrite, from 0."""
-    return f"rewrite_{i}"
+_REWRITE = re.compile(r"rewrite_\d+")  # the retrieval round of the i-th rewrite, from 0
 
 
 def first_stage_of(source: str) -> str:

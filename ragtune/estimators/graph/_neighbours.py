@@ -64,14 +64,10 @@ class GraphNeighbours(Neighbours):
     def __init__(self, graph: CorpusGraph) -> None:
         super().__init__()
         self._graph = graph
-        self._in_corpus: list[int] = []
-        self._places: dict[int, int] = {}
 
     def _grown(self, pool: CandidatePool) -> dict[int, Edges]:
-        size = len(self._in_corpus)
-        new = self._graph.positions(pool.doc_ids[size:])
-        self._in_corpus = [*self._in_corpus, *new]
-        self._places = self._places | {position: place for place, position in enumerate(new, start=size)}
+        self._in_corpus = self._graph.positions(pool.doc_ids)
+        self._places = {position: place for place, position in enumerate(self._in_corpus)}
         return {place: edges for place, edges in self._edges.items() if len(edges.positions) == self._graph.k}
 
     def _find(self, positions: Sequence[int]) -> list[Edges]:

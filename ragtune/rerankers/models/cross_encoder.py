@@ -111,16 +111,13 @@ class CrossEncoderReranker(PairwiseReranker):
     def _identity(self) -> str:
         identity = model_identity(self.model, self.revision)
         if identity is None:
-            self._ready()
+            self._make_ready()
             identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
         by = "" if self.backend == "torch" else f" {self.backend}"
         by += "" if self.dtype == "fp32" else f" {self.dtype}"
         return f"cross_encoder sigmoid {identity} max_length={self.max_length}{by}"
 
-    def _make_ready(self) -> None:
-        self._ready()
-
-    def _ready(self) -> Any:
+    def _make_ready(self) -> Any:
         if self._loaded is None:
             self._loaded = self._given or load_model(self.model, self.revision, self._load)
             if self._fits_passes and str(self._loaded.device) == "cpu":
@@ -154,7 +151,7 @@ class CrossEncoderReranker(PairwiseReranker):
         # On a GPU, cuDNN's attention plans anew for each length of a pass: 247 ms a request against 20 ms on an H200.
         kinds = torch.nn.attention.SDPBackend
         with torch.nn.attention.sdpa_kernel([kinds.FLASH_ATTENTION, kinds.EFFICIENT_ATTENTION, kinds.MATH]):
-            logits = self._ready().predict(
+            logits = self._make_ready().predict(
                 [(pair.context.query, pair.item.content) for pair in pairs],
                 batch_size=self.batch_size,
                 activation_fn=torch.nn.Identity(),

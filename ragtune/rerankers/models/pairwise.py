@@ -36,7 +36,7 @@ class PairwiseReranker(CachedReranker):
         """Characters of passages in a pass, with padding; None: any number."""
 
     @abstractmethod
-    def _make_ready(self) -> None:
+    def _make_ready(self) -> object:
         """Load the model, unless it is loaded."""
 
     @abstractmethod
