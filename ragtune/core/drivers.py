@@ -7,8 +7,9 @@ from contextlib import ExitStack, closing
 from typing import Any, Generic
 
 from ragtune.core.batches.runner import BatchRequests, T
+from ragtune.core.component import outcome_of
 from ragtune.core.errors import InputError
-from ragtune.core.interfaces import BaseReranker, outcome_of
+from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import describe
 from ragtune.core.pool.items import RerankBatch
 

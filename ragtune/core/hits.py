@@ -89,8 +89,7 @@ class Entries(_Made[T]):
     @property
     def token_counts(self) -> list[int]:
         """Tokens of each document."""
-        counts: list[int] = self._token_counts[self.places].tolist()
-        return counts
+        return self._token_counts[self.places].tolist()
 
     def some(self, members: Sequence[int]) -> Entries[T]:
         """Those members, as columns."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.component import Component, RerankerFacts
+from ragtune.core.component import Component, RerankerFacts, outcome_of
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.pool.ordering import Ordering, best_that_fit
 from ragtune.core.pool.pool import CandidatePool
@@ -253,14 +253,6 @@ class BaseReranker(Component, ABC):
         The loop counts documents itself, and at least one call a batch.
         """
         return price_by_count([""] * len(items), "")
-
-
-def outcome_of(batch: RerankBatch, reranker: BaseReranker) -> Mapping[str, float] | Exception:
-    """The scores of a batch by document id, or the error that the reranker raises."""
-    try:
-        return reranker.rerank(batch.items, batch.context, batch.strategy)
-    except Exception as error:
-        return error
 
 
 class BaseAssembler(Component, ABC):

@@ -50,8 +50,7 @@ def count_each(texts: Sequence[str]) -> list[int]:
     words = np.concatenate([[0], pieces.cumsum()])[begins.searchsorted(bounds)]
     is_mark = kinds == ord(".")
     marks = [np.count_nonzero(is_mark[begin:end]) for begin, end in pairwise(bounds.tolist())]
-    counts: list[int] = (np.diff(words) + marks).tolist()
-    return counts
+    return (np.diff(words) + marks).tolist()
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:

@@ -124,8 +124,7 @@ class CandidatePool:
         return iter(self.items_at(np.arange(len(self))))
 
     def __getitem__(self, doc_id: str) -> PoolItem:
-        item: PoolItem = self.get_items([doc_id])[0]
-        return item
+        return self.get_items([doc_id])[0]
 
     @property
     def eligible(self) -> IntArray:

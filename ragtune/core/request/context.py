@@ -130,8 +130,7 @@ class RAGtuneContext(BaseModel):
         if key not in self.memory:
             # The owner is kept as well: were it collected, another object could take over its id and its state.
             self.memory[key] = (owner, make())
-        state: T = self.memory[key][1]
-        return state
+        return self.memory[key][1]
 
     def fork(self, tracker: CostTracker) -> RAGtuneContext:
         """This request under another account; what its components remember from now on is not shared."""

@@ -58,8 +58,7 @@ def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> WindowVerd
 
 def best_first(values: NDArray[Any]) -> list[int]:
     """Positions by value, the highest first; ties in first-stage order."""
-    order: list[int] = np.argsort(-values, kind="stable").tolist()
-    return order
+    return np.argsort(-values, kind="stable").tolist()
 
 
 def by_halves(ask: Ask) -> Generator[Ask, WindowVerdict, WindowVerdict]:

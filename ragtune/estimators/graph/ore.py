@@ -90,8 +90,7 @@ class _Bandit:
 
     def estimate(self) -> FloatArray:
         """EstRel of every document, in [0, 1], shape (n,)."""
-        estimate: FloatArray = np.clip(self._features @ self.weights, 0.0, 1.0)
-        return estimate
+        return np.clip(self._features @ self.weights, 0.0, 1.0)
 
     def _features_now(self, pool: CandidatePool) -> FloatArray:
         reranked = pool.reranked

@@ -42,8 +42,7 @@ class FirstStageEvidence:
     @property
     def pooled(self) -> FloatArray:
         """Shape (n,), the weighted sum of the sources."""
-        pooled: FloatArray = self.columns @ self.weights
-        return pooled
+        return self.columns @ self.weights
 
 
 def first_stage_evidence(
@@ -86,8 +85,7 @@ def _column(scores: FloatArray) -> FloatArray:
     ranks[np.lexsort((-scores, missing))] = np.arange(1, len(scores) + 1)
     ranks[missing] = 2.0 * (len(scores) - missing.sum())
     by_rank = np.log(_NEUTRAL_RANK + 1.0) - np.log1p(ranks)
-    column: FloatArray = 0.5 * (by_rank + standardised(scores))
-    return column
+    return 0.5 * (by_rank + standardised(scores))
 
 
 def _said_once(sources: FloatArray) -> FloatArray:
@@ -105,8 +103,7 @@ def _said_of_texts(sources: FloatArray, rows: Any) -> FloatArray:
     around = short @ (short.T @ sources) - squared_lengths(rows)[:, None] * sources
     likeness = np.array([(standardised(near) * own).mean() for near, own in zip(around.T, sources.T, strict=True)])
     highest = float(likeness.max())
-    shares: FloatArray = np.clip(likeness / highest, 0.0, 1.0) if highest > 0.0 else np.ones(len(likeness))
-    return shares
+    return np.clip(likeness / highest, 0.0, 1.0) if highest > 0.0 else np.ones(len(likeness))
 
 
 def compact(rows: Any) -> tuple[Any, IntArray]:

@@ -121,8 +121,7 @@ def _trusted(prior: Prior, trust: float) -> Prior:
 
 def _on_score_scale(mean: FloatArray, variance: FloatArray) -> FloatArray:
     """Mean of sigmoid(x), x ~ N(mean, variance), after MacKay (1992)."""
-    expected: FloatArray = 1.0 / (1.0 + np.exp(-mean / np.sqrt(1.0 + np.pi * variance / 8.0)))
-    return expected
+    return 1.0 / (1.0 + np.exp(-mean / np.sqrt(1.0 + np.pi * variance / 8.0)))
 
 
 def _checked(prior: Prior) -> Prior:
