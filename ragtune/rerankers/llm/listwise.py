@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from ragtune.core.arguments import check_count, check_flag
 from ragtune.core.component import RerankerFacts
-from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
@@ -36,9 +35,7 @@ class LLMListwiseReranker(LLMReranker):
         shuffled: bool = False,
     ) -> None:
         self.window = check_count("reranker window", window, low=2)
-        self.step = check_count("reranker step", step, low=1)
-        if step >= window:
-            raise ConfigError(f"reranker step={step!r}: allowed is a whole number < reranker window={window!r}")
+        self.step = check_count("reranker step", step, low=1, high=self.window - 1)
         self.shuffled = check_flag("reranker shuffled", shuffled)
         answer = 16 + 4 * window if max_answer_tokens is None else max_answer_tokens
         super().__init__(llm, prompts, prompt, ("query", "documents", "n"), max_doc_tokens, answer)

@@ -47,24 +47,19 @@ class LLMSetwiseReranker(LLMReranker):
         judged: set[str] = set()
 
         def best(family: Sequence[PoolItem]) -> int:
-            winner = self._best(family, context, interview)
-            if winner is None:
+            answer = self._compared(family, context, interview, Best)
+            if answer is None or not 1 <= answer.best <= len(family):
+                if answer is not None:
+                    self._note(context, family, f"best={answer.best} is no number from 1 to {len(family)}")
                 return 0
             judged.update(item.doc_id for item in family)
-            return winner
+            return answer.best - 1
 
         heap = _Heap(items, self.set_size - 1, best)
         order = heap.top(self.top_k)
         found = {item.doc_id for item in order}
         order += [item for item in items if item.doc_id not in found]
         return rank_scores([item for item in order if item.doc_id in judged])
-
-    def _best(self, family: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> int | None:
-        answer = self._compared(family, context, interview, Best)
-        if answer is not None and not 1 <= answer.best <= len(family):
-            self._note(context, family, f"best={answer.best} is no number from 1 to {len(family)}")
-            return None
-        return None if answer is None else answer.best - 1
 
 
 class _Heap:

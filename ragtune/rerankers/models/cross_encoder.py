@@ -87,23 +87,12 @@ class CrossEncoderReranker(PairwiseReranker):
     def architecture(self) -> Architecture | None:
         """The model's size; None if it was not given."""
         if self._architecture is None and self._reads_size:
-            self._architecture = Architecture.of_model(self._configuration(), self.max_length)
+            self._architecture = Architecture.of_model(self._make_ready().config, self.max_length)
         return self._architecture
 
     def _size(self, context: RAGtuneContext) -> Architecture | None:
         with context.tracker.clock.paused():
             return self.architecture
-
-    def _configuration(self) -> Any:
-        if self._given is not None:
-            return self._given.config
-        from transformers import AutoConfig
-
-        return load_model(
-            self.model,
-            self.revision,
-            lambda model, local: AutoConfig.from_pretrained(model, revision=self.revision, local_files_only=local),
-        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}
