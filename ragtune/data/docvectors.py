@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.component import Component
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.core.pool.items import PoolItem, ids_of
 from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.corpus import Corpus
 
@@ -44,28 +41,6 @@ class DocumentVectors(Component):
         if len(vectors) != len(self._corpus):
             raise ValueError(f"{len(vectors)} vectors for {len(self._corpus)} documents")
         return vectors
-
-
-class DenseVectors(DocumentVectors):
-    """Rows of an embedder's document vectors, for estimators and signals that compare documents by their texts."""
-
-    are_words = False
-
-    def __init__(self, corpus: Corpus, embedder: BaseEmbedder, cache_dir: str | Path | None = AUTO) -> None:
-        super().__init__(corpus, embedder, cache_dir)
-        self.prepare()
-
-    def of(self, items: Sequence[PoolItem]) -> Any:
-        return _sparse(self.matrix[self._corpus.positions(ids_of(items))])
-
-    def of_query(self, text: str) -> Any:
-        return _sparse(self._embedder.embed([text]))
-
-
-def _sparse(rows: NDArray[np.float32]) -> Any:
-    from scipy.sparse import csr_matrix
-
-    return csr_matrix(np.asarray(rows, dtype=np.float64))
 
 
 def _save(vectors: NDArray[np.float32], folder: Path) -> None:

@@ -19,8 +19,8 @@ from ragtune.canonical.retrievers.postgres import PostgresRetriever
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.types import ScoredDocument
-from ragtune.data.docvectors import DenseVectors
 from ragtune.embedders.candidates import CandidateVectors
+from ragtune.embedders.dense_vectors import DenseVectors
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtune.core.batches import RETRY_AFTER_S
+from ragtune.core.policy.defaults import RETRY_AFTER_S
 from ragtune.core.request.clock import Clock
 from ragtune.core.types import FREE, CostObject
 

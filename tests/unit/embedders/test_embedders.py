@@ -19,9 +19,9 @@ import ragtune.embedders.tfidf as tfidf
 from ragtune.core.errors import ConfigError, DatasetError, ModelLoadError
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus, Document
-from ragtune.data.docvectors import DenseVectors
 from ragtune.data.text import terms
 from ragtune.embedders.candidates import CandidateVectors
+from ragtune.embedders.dense_vectors import DenseVectors
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
