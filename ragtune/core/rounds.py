@@ -21,11 +21,7 @@ from ragtune.core.request.context import ORIGINAL, CostMeter, RAGtuneContext, fi
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 
 REWRITE_WEIGHT = 0.05
-"""Voice of all rewrites together; the original query's is 1 (rule R2).
-
-Of 0.05 to 0.2 the one under which no policy lost more than .01 nDCG@10 by a passage that is about the query or .005 by
-one that is not (demo and nfcorpus, 10 and 20 documents); larger ones gain more from good rewrites and lose more by bad.
-"""
+"""Voice of all rewrites together; the original query's is 1 (rule R2). Larger ones lose more by bad rewrites."""
 
 
 class RetrievalDepths(BaseModel):

@@ -123,10 +123,6 @@ def mean_at_most(values: ArrayLike, level: float = 0.95) -> float:
     A gambler who bets against the mean m has the wealth mean over b of prod(1 + b (m - x)), a supermartingale if the
     mean is m. The bound is the smallest m at which the wealth reaches 1 / (1 - level) (Waudby-Smith and Ramdas, JRSS B
     2023, diversified Kelly betting; Ville's inequality). 1 without values.
-
-    Args:
-        values: any number of values in [0, 1], of requests alike, in any order.
-        level: probability, in (0, 1).
     """
     x, counts = np.unique(np.asarray(values, dtype=float), return_counts=True)
     wanted = -math.log1p(-level) + math.log(len(BETS))

@@ -23,12 +23,7 @@ class InterpolationEstimator(BaseEstimator):
     The ranking key of a scored document is weight * z(first-stage score) + (1 - weight) * z(logit of its score), both
     standardised over the scored documents of the query. Documents without a score stand behind, in the first stage's
     order. Source: Wang et al., "BERT-based Dense Retrievers Require Interpolation with BM25" (ICTIR 2021).
-
-    Args:
-        weight: of the first stage, in [0, 1]; 0 gives the order of fixed depth.
-
-    Raises:
-        ConfigError: on a weight out of range.
+    A weight of 0 gives the order of fixed depth.
     """
 
     def __init__(self, weight: float = WEIGHT) -> None:

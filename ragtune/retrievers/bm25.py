@@ -64,12 +64,7 @@ class BM25Retriever(BaseRetriever):
         return self._corpus.hits_at(best.tolist(), scores[best].tolist())
 
     def _build(self) -> Any:
-        """Build a ``bm25s.BM25`` with exactly the scores of bm25s itself.
-
-        Runs of postings that fit into memory are sorted and written to disk. When all documents are counted, each run
-        is scored and copied to the places of its terms in memory-mapped arrays. Only the vocabulary and a number for
-        each document grow with the collection.
-        """
+        """A ``bm25s.BM25`` with exactly its scores, by runs of postings on disk; memory has vocabulary and lengths."""
         import bm25s
 
         index = bm25s.BM25(k1=self.k1, b=self.b, method=self.method)

@@ -26,12 +26,6 @@ class GateScheduler(BaseScheduler):
 
     RAGtune's own; no paper has it in this form. The defaults close for about one query in five of pools of 100. Every
     stop has its statistic in ``details``, so past requests give the thresholds for a wanted share.
-
-    Args:
-        scheduler: spends the budget of a query whose gate is open.
-        k: size of the top that matters.
-        margin: 0 or more; 0 closes for every query of one source.
-        agreement: in [0, 1]; 0 closes for every query of several sources.
     """
 
     def __init__(self, scheduler: BaseScheduler, k: int = 10, margin: float = 7.0, agreement: float = 0.7) -> None:

@@ -121,13 +121,7 @@ _LIMIT = 3.0  # standard deviations: a document from outside the pool can be a w
 
 
 class Feedback:
-    """Cosine with the rank-weighted mean of the top documents' vectors (Rocchio 1971), each of these without itself.
-
-    Attributes:
-        column: the standardised likeness, shape (n,).
-        lengths: the squared lengths of the vectors, shape (n,).
-        says_something: whether some documents read more like the top documents than others do.
-    """
+    """Cosine with the rank-weighted mean of the top documents' vectors (Rocchio 1971), each of these without itself."""
 
     def __init__(self, pooled: FloatArray, rows: Any, docs: int) -> None:
         top = np.argsort(-pooled, kind="stable")[:docs]

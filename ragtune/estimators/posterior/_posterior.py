@@ -43,13 +43,8 @@ class Prior:
     logit(score) / scale = r + e,   e ~ N(0, noise)
 
     with F the first-stage evidence of each source, W the diagonal of their weights, phi their weighted sum, psi the
-    standardised cosine with the first-stage top documents, and C the text cosines. The first three terms of K are the
-    Gaussian priors of intercept and slopes, integrated out, so the fit of these coefficients is part of every update.
-    The intercept is nearly free, since rerankers differ in where their scores lie (the cosines of some embedders are
-    all above .8).
-    The diagonal D is what a document has of its own, d = own_variance + text_weight (1 - c), c its cosine with itself:
-    1, but 0 without a text, so that every document has the same variance in all and one without text learns from its
-    own score alone.
+    standardised cosine with the first-stage top documents, C the text cosines, and D what a document has of its own:
+    own_variance + text_weight (1 - c), c its cosine with itself, 1, or 0 without a text.
     """
 
     intercept: float = -1.5
