@@ -55,14 +55,6 @@ def check_number(name: str, value: object, low: float = -math.inf, high: float =
     raise ConfigError(f"{name}={quoted(value)}: allowed is a number{_range(low, high)}")
 
 
-def check_positive(name: str, value: object) -> float:
-    """``value`` as a finite float above 0."""
-    number = check_number(name, value)
-    if number > 0:
-        return number
-    raise ConfigError(f"{name}={quoted(value)}: allowed is a number > 0")
-
-
 def check_count(name: str, value: object, low: int = 0, high: float = math.inf) -> int:
     """``value`` as an int in [low, high]."""
     found = as_python(value)

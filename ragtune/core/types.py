@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, cast
 
@@ -205,16 +206,10 @@ class RemainingBudgetView(NamedTuple):
     def affordable(self, doc_ids: Sequence[str], strategy: str) -> list[str]:
         """The longest prefix of ``doc_ids`` that every unit affords; prices grow with the batch."""
         wanted = list(doc_ids[: self.remaining_rerank_docs])
-        low, high = 0, len(wanted)
         if not wanted or self.affords(self.price(wanted, strategy)):
             return wanted
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.affords(self.price(wanted[:middle], strategy)):
-                low = middle
-            else:
-                high = middle - 1
-        return wanted[:low]
+        sizes = range(1, len(wanted))
+        return wanted[: bisect(sizes, False, key=lambda n: not self.affords(self.price(wanted[:n], strategy)))]
 
     def affords(self, cost: CostObject) -> bool:
         """Whether ``cost`` fits into every unit, leaving the assembly buffer untouched."""

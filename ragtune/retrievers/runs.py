@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from ragtune.core.arrays import IntArray
 from ragtune.core.component import declare_files
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
-from ragtune.core.plain import quoted
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
-from ragtune.data.join import form_hint
+from ragtune.data.join import joined
 from ragtune.data.runs.run import Run
 from ragtune.data.runs.runfile import read_run, source_name
 
@@ -64,13 +61,8 @@ class RunsRetriever(BaseRetriever):
         """The run, and the positions of its documents in the corpus."""
         run = read_run(file)
         places = self._corpus.places(run.doc_ids)
-        if unknown := sorted(run.doc_ids[i] for i in np.flatnonzero(places < 0).tolist()):
-            known = len(run.doc_ids) - len(unknown)
-            named = frozenset(run.doc_ids)
-            others = (doc_id for doc_id in self._corpus.doc_ids if doc_id not in named)
-            raise DatasetError(
-                f"run file {str(file)!r} names {len(unknown)} documents that the corpus does not hold, "
-                f"e.g. {', '.join(map(quoted, unknown[:3]))}; {known} of its {len(run.doc_ids)} documents match, the "
-                f"corpus has {len(self._corpus)}, e.g. {quoted(self._corpus.doc_ids[0])}{form_hint(unknown, others)}"
-            )
+        if (places < 0).any():
+            known = dict.fromkeys(self._corpus.doc_ids)
+            join = joined(f"documents of run file {str(file)!r}", run.doc_ids, "the corpus", known)
+            raise DatasetError(f"{join.missing} {join.gap}")
         return run, places
