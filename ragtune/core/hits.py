@@ -89,7 +89,8 @@ class Entries(_Made[T]):
     @property
     def token_counts(self) -> list[int]:
         """Tokens of each document."""
-        return self._token_counts[self.places].tolist()
+        counts: list[int] = self._token_counts[self.places].tolist()
+        return counts
 
     def some(self, members: Sequence[int]) -> Entries[T]:
         """Those members, as columns."""

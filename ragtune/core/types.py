@@ -63,7 +63,8 @@ class ScoredDocument(BaseModel):
 
     @field_serializer("metadata", when_used="json")
     def _plain_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        return plain(metadata)
+        plainly: dict[str, Any] = plain(metadata)
+        return plainly
 
     def __hash__(self) -> int:
         return hash((self.id, self.score, self.reranker_score))

@@ -123,4 +123,5 @@ def _save(statistics: Mapping[str, tuple[int, str]], folder: Path) -> None:
 
 
 def _load(folder: Path) -> Mapping[str, tuple[int, str]]:
-    return json.loads((folder / _FILE).read_text(encoding="utf-8"))
+    stored: dict[str, tuple[int, str]] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+    return stored

@@ -124,7 +124,8 @@ class CandidatePool:
         return iter(self.items_at(np.arange(len(self))))
 
     def __getitem__(self, doc_id: str) -> PoolItem:
-        return self.get_items([doc_id])[0]
+        item: PoolItem = self.get_items([doc_id])[0]
+        return item
 
     @property
     def eligible(self) -> IntArray:
