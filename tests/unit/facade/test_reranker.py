@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import inspect
-import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -407,14 +406,6 @@ def test_an_unknown_option_is_named_with_what_may_have_been_meant(options: dict[
     (unknown,) = options.keys() - {"docs"}
     with pytest.raises(ConfigError, match=f"unknown option '{unknown}'.*did you mean {meant}\\?"):
         BudgetedReranker(lambda query, texts: [1.0] * len(texts), **options)
-
-
-def test_a_ranking_travels_with_what_it_saved() -> None:
-    ranking = BudgetedReranker(overlap, docs=2).rank(QUERY, TEXTS)
-    travelled = pickle.loads(pickle.dumps(ranking))
-    assert travelled == ranking
-    assert travelled.saved == ranking.saved
-    assert ranking.saved.docs == len(TEXTS) - 2
 
 
 GIVEN = [4.0, 1.0, 3.0, 2.0, 0.0, 7.0, 6.0, 5.0]
