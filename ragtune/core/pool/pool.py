@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -282,8 +283,7 @@ class CandidatePool:
 
     def fork(self) -> CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""
-        twin = type(self).__new__(type(self))
-        twin.__dict__ |= self.__dict__  # what these hold is replaced, never changed
+        twin = copy(self)  # what it holds is replaced, never changed
         twin.gate = Gate()
         return twin
 

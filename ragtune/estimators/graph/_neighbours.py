@@ -120,8 +120,8 @@ class GraphEstimator(BaseEstimator):
         )
 
 
-class AlternationState(ABC):
-    """One request: how many batches it has had, and which source the next one is taken from."""
+class Alternation:
+    """One request: its neighbours, how many batches it has had, and which source the next one is taken from."""
 
     def __init__(self, neighbours: Neighbours) -> None:
         self.neighbours = neighbours
@@ -129,35 +129,35 @@ class AlternationState(ABC):
         self._next_turn = 0
         self._turn = 0
 
-    def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[IntArray, int]:
+    def order(self, pool: CandidatePool, queue: IntArray) -> tuple[IntArray, int]:
         """Eligible positions, best first, and how many of them are the source's whose turn it is."""
         if new := len(pool.batches) - self._observed:
             self._observed += new
             self._next_turn = self._turn + new
         eligible = pool.eligible
-        sources = (eligible[~pool.discovered[eligible]], self.queue(pool, context))
+        sources = (eligible[~pool.discovered[eligible]], queue)
         # A source that has run dry is passed over; it is asked anew as long as the batch has not been taken.
         self._turn = self._next_turn if len(sources[self._next_turn % 2]) else self._next_turn + 1
         current, other = sources[self._turn % 2], sources[(self._turn + 1) % 2]
         return np.concatenate([current, other, eligible]), len(current)
 
-    @abstractmethod
-    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> IntArray:
-        """Eligible positions that the graph leads to, best first."""
-
 
 class AlternatingEstimator(GraphEstimator):
     """Base of GAR and Quam."""
 
+    state: type[Any] = Alternation
+
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        state = context.remember(self, lambda: self._start(self._neighbours()))
-        order, current = state.order(pool, context)
+        state = context.remember(self, lambda: self.state(self._neighbours()))
+        order, current = state.order(pool, self.queue(pool, context, state))
         acquisition: FloatArray = np.zeros(len(pool))
         acquisition[order[::-1]] = np.arange(1, len(order) + 1) / max(1, len(order))  # of several, the last one stays
         return pool.valuation(
-            pool.roster.first_stage_scores, acquisition=read_only(acquisition), batch_limit=current if current else None
+            pool.roster.first_stage_scores,
+            acquisition=read_only(acquisition),
+            batch_limit=current if current else None,
         )
 
     @abstractmethod
-    def _start(self, neighbours: Neighbours) -> AlternationState:
-        """The state of a new request."""
+    def queue(self, pool: CandidatePool, context: RAGtuneContext, state: Any) -> IntArray:
+        """Eligible positions that the graph leads to, best first."""

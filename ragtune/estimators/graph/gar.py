@@ -11,33 +11,10 @@ from ragtune.core.pool.columns import CANDIDATE
 from ragtune.core.pool.items import SentBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.estimators.graph._neighbours import AlternatingEstimator, AlternationState, Neighbours
+from ragtune.estimators.graph._neighbours import AlternatingEstimator, Alternation, Neighbours
 
 
-class GAREstimator(AlternatingEstimator):
-    """GAR (MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, algorithm 1).
-
-    Batches come by turns from the initial ranking R0 and from the neighbour queue (the paper's frontier F of the corpus
-    graph G): the neighbours of what has been scored, each with the score of the best document that led to it. A source
-    that has run dry is passed over, and a batch never mixes sources. The order is that of the authors' implementation
-    (pyterrier-adaptive 0.2.1), tie for tie: equal scores go by when a document entered the queue, so nearer neighbours
-    come first, and the queue is not fed with what the remaining budget could never reach. That may change the order of
-    equal scores, so a budget is read.
-
-    With ``expander=none`` it works inside the pool. To let it leave the pool, give the same graph to
-    ``expander=corpus_graph`` with ``expander.top=null``: documents that only the graph found are reachable through the
-    neighbour queue alone.
-
-    The paper's symbols: R0 is the pool's order, b the scheduler's ``batch_size`` (``scheduler=greedy``), c
-    ``budget.max_reranker_docs``, G ``graph``, k ``k``; the final order is ``assembler.ordering=reranked_first``
-    (R1, then R0 as backfill).
-    """
-
-    def _start(self, neighbours: Neighbours) -> _Gar:
-        return _Gar(neighbours)
-
-
-class _Gar(AlternationState):
+class _Gar(Alternation):
     """The neighbour queue, kept from batch to batch, and made anew where the pool has grown or the budget differs."""
 
     def __init__(self, neighbours: Neighbours) -> None:
@@ -77,3 +54,28 @@ class _Gar(AlternationState):
             if better := [i for i in edges.positions if self._scores.get(i, -math.inf) < score]:
                 self._scores |= dict.fromkeys(better, score)
                 self._lowest = min(self._lowest, score)
+
+
+class GAREstimator(AlternatingEstimator):
+    """GAR (MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, algorithm 1).
+
+    Batches come by turns from the initial ranking R0 and from the neighbour queue (the paper's frontier F of the corpus
+    graph G): the neighbours of what has been scored, each with the score of the best document that led to it. A source
+    that has run dry is passed over, and a batch never mixes sources. The order is that of the authors' implementation
+    (pyterrier-adaptive 0.2.1), tie for tie: equal scores go by when a document entered the queue, so nearer neighbours
+    come first, and the queue is not fed with what the remaining budget could never reach. That may change the order of
+    equal scores, so a budget is read.
+
+    With ``expander=none`` it works inside the pool. To let it leave the pool, give the same graph to
+    ``expander=corpus_graph`` with ``expander.top=null``: documents that only the graph found are reachable through the
+    neighbour queue alone.
+
+    The paper's symbols: R0 is the pool's order, b the scheduler's ``batch_size`` (``scheduler=greedy``), c
+    ``budget.max_reranker_docs``, G ``graph``, k ``k``; the final order is ``assembler.ordering=reranked_first``
+    (R1, then R0 as backfill).
+    """
+
+    state = _Gar
+
+    def queue(self, pool: CandidatePool, context: RAGtuneContext, state: _Gar) -> IntArray:
+        return state.queue(pool, context)
