@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtune.core.arguments import check_choice
+from ragtune.core.arguments import check_choice, check_flag
 from ragtune.core.component import declare_files
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
@@ -71,7 +71,8 @@ class CrossEncoderReranker(PairwiseReranker):
         size = most if batch_size is None else batch_size
         if self.dtype == "int8" and size != _INT8_PASS:
             raise ConfigError(f"reranker batch_size={size}: allowed with dtype='int8' is 1, lest scores depend on it")
-        super().__init__(size, max_length, usd_per_1k_tokens, cache_dir, preload)
+        super().__init__(size, max_length, usd_per_1k_tokens, cache_dir)
+        self.preload = check_flag("reranker preload", preload)
         self._fits_passes = batch_size is None
         self.model = model if isinstance(model, str) else type(model).__name__
         self.device = device
