@@ -217,11 +217,6 @@ def test_hits_are_looked_at_where_they_enter(score):
         checked_documents(hits([3.0, score]))
 
 
-def test_hits_that_name_a_document_twice_go_the_way_of_all_documents():
-    found = Hits(["d0", "d0"], [2.0, 1.0], [FACTS[0], FACTS[0]])
-    assert [doc.id for doc in checked_documents(found)] == ["d0", "d0"]
-
-
 def test_a_pool_of_hits_and_a_round_of_them_travel_as_others_do():
     found = hits([3.0, 2.0], "bm25")
     assert list(pickle.loads(pickle.dumps(pool_of(found)))) == list(pool_of(found))

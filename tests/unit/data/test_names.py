@@ -51,11 +51,6 @@ def test_partial_coverage_is_counted_on_both_sides() -> None:
     assert f"{join.missing} {join.gap}" == "3 of 5 queries are missing in run x, e.g. 'a': it has 3, 2 of them match"
 
 
-def test_full_coverage_has_no_gap() -> None:
-    join = joined("queries", dict.fromkeys("ab"), "run x", dict.fromkeys("abc")).require_any()
-    assert (join.missing, join.share, join.hint, join.left_only) == (0, 1.0, "", None)
-
-
 def test_a_side_without_ids_has_nothing_in_common() -> None:
     with pytest.raises(DatasetError, match=r"none of the 1 queries, e\.g\. 'a', is in run x, which has 0$"):
         joined("queries", {"a"}, "run x", set()).require_any()

@@ -187,11 +187,6 @@ def test_the_expected_cost_follows_the_prices(
     assert cost == CostObject(tokens=tokens, docs=3, calls=1, usd=tokens / 1000 * 0.5)
 
 
-def test_a_model_that_cannot_be_loaded_says_how_to_get_it(make_context: MakeContext, items: list[PoolItem]) -> None:
-    with pytest.raises(ModelLoadError, match=r"'/no/such/model' .*local folder"):
-        CrossEncoderReranker("/no/such/model").rerank(items, make_context(QUERY), "default")
-
-
 def test_a_model_with_several_outputs_is_refused(
     tiny_cross_encoder: str, tmp_path: Path, make_context: MakeContext, items: list[PoolItem]
 ) -> None:
