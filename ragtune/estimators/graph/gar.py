@@ -11,14 +11,13 @@ from ragtune.core.pool.columns import CANDIDATE
 from ragtune.core.pool.items import SentBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.estimators.graph._neighbours import AlternatingEstimator, Alternation, Neighbours
+from ragtune.estimators.graph._neighbours import AlternatingEstimator, Alternation
 
 
 class _Gar(Alternation):
     """The neighbour queue, kept from batch to batch, and made anew where the pool has grown or the budget differs."""
 
-    def __init__(self, neighbours: Neighbours) -> None:
-        super().__init__(neighbours)
+    def __post_init__(self) -> None:
         self._begin(0, math.inf)
 
     def _begin(self, size: int, limit: float) -> None:
