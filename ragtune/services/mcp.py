@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from ragtune import __version__
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError
-from ragtune.services.dialects.cohere import V1
+from ragtune.services.dialects.table import V1
 from ragtune.services.errors import problem_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.operations import OPERATIONS, MalformedRequestError, Operation
@@ -113,12 +112,12 @@ def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None
 
 
 def _with_documents(block: Operation[Any], parameters: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    own, output = RERANK.request.model_json_schema(), TypeAdapter(RERANK.response | block.response)
+    own = RERANK.request.model_json_schema()
     joined = {name: {**parameters.get(name, {}), **own.get(name, {})} for name in ("$defs", "properties")}
     return (
         f"{RERANK.summary} Or with candidates: {block.summary}",
         {"type": "object", "title": own["title"], "required": ["query"], **joined},
-        {"type": "object", **output.json_schema(mode="serialization")},
+        {"type": "object"},
     )
 
 

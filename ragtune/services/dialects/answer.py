@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NotRequired
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from ragtune.core.policy.scaling import logits
 from ragtune.core.types import CostObject
@@ -19,53 +18,6 @@ if TYPE_CHECKING:
     from ragtune.services.chain import ServedRanking
 
 _SURE = 1e-9  # a score nearer to 0 or 1 has no useful logit
-
-Spending = dict[str, int | float]
-"""A cost by unit; those without a price are left out."""
-
-
-class Usage(TypedDict):
-    """Tokens that the model was charged."""
-
-    total_tokens: int
-    prompt_tokens: int
-
-
-class Stop(TypedDict):
-    """Why no more was scored."""
-
-    reason: str
-    source: str
-    message: str
-
-
-class HopTold(TypedDict):
-    """What a model did: ``scored``, ``failed``, ``late``, or ``closed``, since it failed before and was not asked."""
-
-    model: str
-    outcome: str
-    message: str
-
-
-class Account(TypedDict):
-    """RAGtune's own: what the ranking cost, and what reranking the other documents too was expected to cost on top.
-
-    ``nothing_relevant`` is there if it is true: no scored document reaches the ``min_score``.
-    ``possible`` is what an upstream may bill beyond ``spent``: for each call that was sent and had no whole answer.
-    ``passages`` has start and end, in characters, of the passage that a score is of, by the index of its document.
-    """
-
-    spent: Spending
-    saved: Spending
-    stop: Stop
-    reranked: list[int]
-    failed: list[int]
-    nothing_relevant: NotRequired[bool]
-    answered_by: str
-    hops: list[HopTold]
-    possible: NotRequired[Spending]
-    passages: NotRequired[dict[str, tuple[int, int]]]
-    warnings: NotRequired[list[str]]
 
 
 @dataclass(frozen=True)
@@ -101,7 +53,11 @@ class Answer:
         return [*(f"{name[:100]!r} is unknown here and ignored" for name in unknown), *self.ranking.warnings]
 
     def account(self) -> dict[str, Any]:
-        """The fields of an :class:`Account`."""
+        """RAGtune's own: what the ranking cost, and what reranking the other documents was expected to cost on top.
+
+        ``nothing_relevant`` is there if no scored document reaches the ``min_score``; ``possible`` is what an upstream
+        may bill beyond ``spent``; ``passages`` has start and end, in characters, by the index of the document.
+        """
         stop = (
             {} if self.ranking.stop is None else self.ranking.stop.model_dump(include={"reason", "source", "message"})
         )
@@ -124,5 +80,6 @@ class Answer:
         return found
 
 
-def _spending(cost: CostObject) -> Spending:
+def _spending(cost: CostObject) -> dict[str, int | float]:
+    """The cost by unit; those without a price are left out."""
     return {unit.short: amount for unit in UNITS if (amount := getattr(cost, unit.name)) or unit.is_always_told}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -28,25 +28,25 @@ class Dialect:
         name: of its operation.
         server: whose API it is; its paths are also below ``/server``, where no other dialect is heard.
         request: fields by the names that clients send; unknown ones are ignored or refused as that server does.
-        response: type of the answer.
         write: makes the answer.
         paths: those where a request is of this dialect unless its body says otherwise.
         shared: paths of other dialects where a request is of this one if its body has one of ``marks``.
         marks: names of fields that no other dialect at these paths has.
         error: what its clients read of an error, beside the problem details.
-        statuses: its status for an error, by RAGtune's.
+        invalid: its status for a request that is not valid.
+        response: type of the answer.
     """
 
     name: str
     server: str
     request: type[RerankQuery]
-    response: Any
     write: Callable[[Answer], Any]
     paths: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     marks: frozenset[str] = frozenset()
     error: Callable[[Problem], dict[str, Any]] = lambda problem: {}
-    statuses: Mapping[int, int] = field(default_factory=dict)
+    invalid: int = 422
+    response: Any = dict[str, Any]
     operation: Operation[Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +66,6 @@ class Dialect:
 
     def problem(self, problem: Problem) -> Problem:
         """The problem with what this dialect's clients read, and its status."""
-        status = self.statuses.get(problem.status, problem.status)
-        problem = problem.model_copy(update={"status": status})
+        if problem.status == 422:
+            problem = problem.model_copy(update={"status": self.invalid})
         return problem.model_copy(update={"message": problem.detail, **self.error(problem)})
