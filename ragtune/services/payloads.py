@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from ragtune.canonical.normalization import check_metadata
-from ragtune.canonical.types import Candidate, Chunk, Collection
+from ragtune.canonical.types import Candidate
 
 T = TypeVar("T")
 
@@ -58,86 +58,6 @@ class Excerpt(Payload):
     tokens: int
 
 
-class Collections(TypedDict):
-    """All collections by name."""
-
-    collections: list[Collection]
-
-
-class CollectionInfo(TypedDict):
-    """A collection and what it holds."""
-
-    name: str
-    embed_model: str
-    embed_dims: int
-    analyzer: str
-    documents: int
-    chunks: int
-
-
-class Dropped(TypedDict):
-    """Whether there was a collection to drop."""
-
-    dropped: bool
-
-
-class DocumentIds(TypedDict):
-    """Ids by code point."""
-
-    doc_ids: list[str]
-
-
-class Deleted(TypedDict):
-    """Number of documents that were there."""
-
-    deleted: int
-
-
-class Chunks(TypedDict):
-    """Chunks in order."""
-
-    chunks: list[Chunk]
-
-
-class DocumentChunks(Chunks):
-    """A document's chunks in order, and the metadata that all of them have."""
-
-    metadata: dict[str, Any]
-
-
-class Vectors(TypedDict):
-    """Vectors in the order of the texts, L2-normalised."""
-
-    embedder: str
-    embed_model: str
-    embed_dims: int
-    embeddings: list[list[float]]
-
-
-class Indexed(TypedDict):
-    """What indexing did, in chunks, and the keys of the chunks that were given."""
-
-    collection: str
-    documents: int
-    inserted: int
-    updated: int
-    unchanged: int
-    deleted: int
-    keys: list[tuple[str, int]]
-
-
-class Candidates(TypedDict):
-    """Candidates, best first."""
-
-    candidates: list[Candidate]
-
-
-class Excerpts(TypedDict):
-    """Excerpts in the order of the candidates."""
-
-    excerpts: list[Excerpt]
-
-
 class PackagedExcerpt(TypedDict):
     """An excerpt of a result."""
 
@@ -160,11 +80,3 @@ class Result(TypedDict):
     metadata: dict[str, Any]
     content: NotRequired[str]
     excerpts: NotRequired[list[PackagedExcerpt]]
-
-
-class Package(TypedDict):
-    """Results, best first."""
-
-    query: str
-    count: int
-    results: list[Result]

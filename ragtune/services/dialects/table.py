@@ -1,7 +1,7 @@
 """The dialects of the rerank API, and which of them a request is in.
 
 Sources: cohere-python, src/cohere/client.py and src/cohere/v2/client.py; LocalAI (Jina's, which llama.cpp speaks as
-well), core/schema/jina.go; TEI, router/src/http/types.rs and router/src/lib.rs; infinity_emb/fastapi_schemas/pymodels.py
+well), core/schema/jina.go; TEI, router/src/http/types.rs and lib.rs; infinity_emb/fastapi_schemas/pymodels.py
 and errors.py; voyageai-python, voyageai/object/reranking.py and api_resources/api_requestor.py;
 vllm/entrypoints/pooling.
 """
