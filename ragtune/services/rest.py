@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
@@ -24,9 +24,14 @@ from ragtune.services.operations import OPERATIONS, Operation
 from ragtune.services.rerank import RerankServer
 from ragtune.services.security import KEY_ID, STATIC_PATH, Protection, Security
 
-if TYPE_CHECKING:
+try:
     from fastapi import FastAPI, Request, Response
-    from starlette.routing import BaseRoute
+    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+    from fastapi_offline import FastAPIOffline
+    from starlette.exceptions import HTTPException
+    from starlette.routing import BaseRoute, Match, Route
+except ImportError as error:
+    raise MissingExtraError("the REST adapter", "services") from error
 
 _JSON = "application/json"
 _WHOLE = re.compile("[0-9]{1,9}", re.ASCII)
@@ -45,10 +50,6 @@ def create_app(
     lifespan: Callable[[FastAPI], Any],
 ) -> FastAPI:
     """The REST adapter as an ASGI application, with further routes behind the same protection."""
-    try:
-        from fastapi_offline import FastAPIOffline
-    except ImportError as error:
-        raise MissingExtraError("the REST adapter", "services") from error
     app: FastAPI = FastAPIOffline(
         title="RAGtune",
         summary="The canonical blocks of retrieval-augmented generation.",
@@ -101,14 +102,10 @@ def _add(
 
 
 def _endpoint(operation: Operation[Any], runner: Runner) -> Callable[[Request], Any]:
-    from fastapi import Request, Response
-
     async def endpoint(request: Request) -> Response:
         data = await _read_body(request) if operation.method == "POST" else _read_parameters(operation, request)
         return Response(await runner.run(operation, data), media_type=_JSON)
 
-    # FastAPI reads annotations from the module, which does not import it.
-    endpoint.__annotations__ = {"request": Request, "return": Response}
     return endpoint
 
 
@@ -116,7 +113,6 @@ def _rerank_endpoint(
     path: str, block: Operation[Any] | None, runner: Runner, ranker: RerankServer | None
 ) -> Callable[[Request], Any]:
     """An endpoint for all dialects at the path, and for the block there, whose requests have ``candidates``."""
-    from fastapi import Request, Response
 
     async def endpoint(request: Request) -> Response:
         def choose(data: bytes) -> tuple[Operation[Any], Any]:
@@ -130,7 +126,6 @@ def _rerank_endpoint(
         answer = await runner.rerank(choose, data, request.receive, permit)
         return Response(answer, media_type=_JSON, headers=permit.headers)
 
-    endpoint.__annotations__ = {"request": Request, "return": Response}
     return endpoint
 
 
@@ -159,8 +154,6 @@ def _read_parameters(operation: Operation[Any], request: Request) -> bytes:
 def _add_pages(
     app: FastAPI, runner: Runner, ranker: RerankServer | None, limits: ServerLimits, schemas: Schemas
 ) -> None:
-    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
-
     def add(path: str, endpoint: Callable[[], Any], summary: str, *statuses: int, **options: Any) -> None:
         problems = schemas.problems(statuses)
         name = path[1:].replace("/", "_") or "about"
@@ -196,9 +189,6 @@ def _add_pages(
 
 
 def _add_problems(app: FastAPI) -> None:
-    from fastapi import Response
-    from starlette.exceptions import HTTPException
-
     async def answer(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 405:
             allowed = _methods(app, request)
@@ -214,8 +204,6 @@ def _add_problems(app: FastAPI) -> None:
 
 
 def _methods(app: FastAPI, request: Request) -> str:
-    from starlette.routing import Match, Route
-
     found: set[str] = set()
     for route in app.router.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
