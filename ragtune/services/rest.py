@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -15,14 +16,13 @@ from ragtune import __version__
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError, RagtuneError
 from ragtune.services import status
-from ragtune.services.dialects import polled
 from ragtune.services.dialects.table import BY_PATH, DIALECTS, dialect_of, has_field, problem_at
 from ragtune.services.errors import KINDS, MEDIA_TYPE, AdapterError, Problem, headers_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.metrics import PATH
 from ragtune.services.operations import OPERATIONS, Operation
 from ragtune.services.rerank import RerankServer
-from ragtune.services.security import KEY_ID, STATIC_PATH, Protection, Security
+from ragtune.services.security import HEALTH, KEY_ID, STATIC_PATH, Protection, Security
 
 try:
     from fastapi import FastAPI, Request, Response
@@ -33,6 +33,10 @@ try:
 except ImportError as error:
     raise MissingExtraError("the REST adapter", "services") from error
 
+_MODELS = ("/v1/models", "/models", "/vllm/v1/models", "/infinity/models")
+_INFO = ("/info", "/tei/info")
+_STARTED = int(time.time())
+_LABELS: dict[str, Any] = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 _JSON = "application/json"
 _WHOLE = re.compile("[0-9]{1,9}", re.ASCII)
 _REF = "#/components/schemas/{model}"
@@ -169,16 +173,16 @@ def _add_pages(
 
     public: dict[str, Any] = {"openapi_extra": {"security": []}}
     add("/readyz", readyz, "Do requests end, and does the database answer?", 403, 421, 503, 504, **public)
-    add("/", lambda: polled.about(ranker), "What is this server?", 403, 421, **public)
+    add("/", lambda: _about(ranker), "What is this server?", 403, 421, **public)
     add("/healthz", healthz, "Does the server run, and do requests end?", 403, 421, 503, **public)
-    for i, path in enumerate(polled.HEALTH):  # the first of the paths is described
+    for i, path in enumerate(HEALTH):  # the first of the paths is described
         add(path, healthz, "Does the server run?", 403, 421, 503, include_in_schema=i == 0, **public)
-    for i, path in enumerate(polled.MODELS):
+    for i, path in enumerate(_MODELS):
         described = "The model, as OpenAI's API lists it."
-        add(path, lambda: polled.models(ranker), described, 401, 403, 421, include_in_schema=i == 0)
-    for i, path in enumerate(polled.INFO):
+        add(path, lambda: _models(ranker), described, 401, 403, 421, include_in_schema=i == 0)
+    for i, path in enumerate(_INFO):
         described = "The model, as TEI describes it."
-        add(path, lambda: polled.info(ranker, limits), described, 401, 403, 404, 421, include_in_schema=i == 0)
+        add(path, lambda: _info(ranker, limits), described, 401, 403, 404, 421, include_in_schema=i == 0)
     if ranker is not None:
         summary = "Reranking's cost and savings, for Prometheus."
         add(PATH, ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)
@@ -186,6 +190,47 @@ def _add_pages(
         summary = "What happened in the last hour and day"
         add(status.PATH, status.page, f"{summary}, as a page.", 401, 403, 421, response_class=HTMLResponse)
         add(status.DATA_PATH, lambda: figures(ranker.is_failing), f"{summary}.", 401, 403, 421)
+
+
+def _about(ranker: RerankServer | None) -> dict[str, Any]:
+    """What this server is; no secret, so it needs no key."""
+    paths = {dialect.name: dialect.operation.path for dialect in DIALECTS}
+    return {
+        "name": "RAGtune",
+        "version": __version__,
+        "about": "A rerank API with a budget, and the blocks of retrieval-augmented generation.",
+        "rerank": {} if ranker is None else paths,
+        "mcp": "/mcp",
+        "docs": "/docs",
+    }
+
+
+def _models(ranker: RerankServer | None) -> dict[str, Any]:
+    """The list of models of OpenAI's API, as vLLM and Infinity serve it."""
+    names = [] if ranker is None else [ranker.model]
+    data = [{"id": name, "object": "model", "created": _STARTED, "owned_by": "ragtune"} for name in names]
+    return {"object": "list", "data": data}
+
+
+def _info(ranker: RerankServer | None, limits: ServerLimits) -> dict[str, Any]:
+    """The description that Text Embeddings Inference has at ``/info``; its clients read the size of a batch."""
+    if ranker is None:
+        raise AdapterError("no-model", "Start it with --model to rerank documents here.")
+    return {
+        "model_id": ranker.model,
+        "model_sha": None,
+        "model_dtype": "unknown",
+        "served_model_name": ranker.model,
+        "model_type": {"reranker": _LABELS},
+        "max_concurrent_requests": limits.in_flight,
+        "max_input_length": ranker.max_length,
+        "max_batch_tokens": ranker.max_length * ranker.max_documents,
+        "max_batch_requests": None,
+        "max_client_batch_size": ranker.max_documents,
+        "auto_truncate": True,
+        "tokenization_workers": 1,
+        "version": __version__,
+    }
 
 
 def _add_problems(app: FastAPI) -> None:

@@ -17,8 +17,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 from pydantic_core import from_json
 
-from ragtune.services.dialects.answer import Answer
-from ragtune.services.dialects.dialect import Dialect
+from ragtune.services.dialects.dialect import Answer, Dialect
 from ragtune.services.errors import Problem, problem_of
 from ragtune.services.payloads import Many
 from ragtune.services.rerank_payloads import RerankQuery
