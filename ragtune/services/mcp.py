@@ -79,7 +79,10 @@ def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None
     description, parameters = operation.summary, operation.request.model_json_schema()
     output = operation.adapter.json_schema(mode="serialization")
     if ranker is not None:
-        description, parameters, output = _with_documents(operation, parameters)
+        own, description = RERANK.request.model_json_schema(), f"{RERANK.summary} Or with candidates: {description}"
+        joined = {name: {**parameters.get(name, {}), **own.get(name, {})} for name in ("$defs", "properties")}
+        parameters = {"type": "object", "title": own["title"], "required": ["query"], **joined}
+        output = {"type": "object"}
     return Tool(
         fn=_call(operation, runner, ranker),
         name=operation.name,
@@ -95,16 +98,6 @@ def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None
             idempotent_hint=True,
             open_world_hint=False,
         ),
-    )
-
-
-def _with_documents(block: Operation[Any], parameters: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    own = RERANK.request.model_json_schema()
-    joined = {name: {**parameters.get(name, {}), **own.get(name, {})} for name in ("$defs", "properties")}
-    return (
-        f"{RERANK.summary} Or with candidates: {block.summary}",
-        {"type": "object", "title": own["title"], "required": ["query"], **joined},
-        {"type": "object"},
     )
 
 
