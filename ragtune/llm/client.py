@@ -291,7 +291,6 @@ class LLMClient:
         deadline: Deadline,
         schema: type[BaseModel] | None = None,
     ) -> ChatResult:
-        """The answer from the record or from the service."""
         if not messages:
             raise ConfigError("llm messages=[]: allowed is one message or more")
         limit = self._limit if max_tokens is None else AnswerLimit.of(max_tokens)

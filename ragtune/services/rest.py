@@ -206,7 +206,6 @@ def _about(ranker: RerankServer | None) -> dict[str, Any]:
 
 
 def _models(ranker: RerankServer | None) -> dict[str, Any]:
-    """The list of models of OpenAI's API, as vLLM and Infinity serve it."""
     names = [] if ranker is None else [ranker.model]
     data = [{"id": name, "object": "model", "created": _STARTED, "owned_by": "ragtune"} for name in names]
     return {"object": "list", "data": data}

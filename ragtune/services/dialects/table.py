@@ -117,7 +117,6 @@ def _in_cohere(answer: Answer, version: str, shows: bool = False) -> dict[str, A
 
 
 def _as_object(document: str | dict[str, Any]) -> dict[str, Any]:
-    """A document as an object: a text becomes its ``text``."""
     return {"text": document} if isinstance(document, str) else document
 
 
