@@ -158,10 +158,11 @@ def _read_parameters(operation: Operation[Any], request: Request) -> bytes:
 def _add_pages(
     app: FastAPI, runner: Runner, ranker: RerankServer | None, limits: ServerLimits, schemas: Schemas
 ) -> None:
-    def add(path: str, endpoint: Callable[[], Any], summary: str, *statuses: int, **options: Any) -> None:
-        problems = schemas.problems(statuses)
-        name = path[1:].replace("/", "_") or "about"
-        app.get(path, operation_id=name, summary=summary, tags=["health"], responses=problems, **options)(endpoint)
+    def add(paths: Sequence[str], endpoint: Callable[[], Any], summary: str, *statuses: int, **options: Any) -> None:
+        for number, path in enumerate(paths):  # the first is described
+            name, described = path[1:].replace("/", "_") or "about", number == 0
+            about: dict[str, Any] = {"operation_id": name, "summary": summary, "include_in_schema": described}
+            app.get(path, tags=["health"], responses=schemas.problems(statuses), **about, **options)(endpoint)
 
     async def healthz() -> Any:
         runner.check_threads()
@@ -172,24 +173,19 @@ def _add_pages(
         return JSONResponse({"status": "ok"})
 
     public: dict[str, Any] = {"openapi_extra": {"security": []}}
-    add("/readyz", readyz, "Do requests end, and does the database answer?", 403, 421, 503, 504, **public)
-    add("/", lambda: _about(ranker), "What is this server?", 403, 421, **public)
-    add("/healthz", healthz, "Does the server run, and do requests end?", 403, 421, 503, **public)
-    for i, path in enumerate(HEALTH):  # the first of the paths is described
-        add(path, healthz, "Does the server run?", 403, 421, 503, include_in_schema=i == 0, **public)
-    for i, path in enumerate(_MODELS):
-        described = "The model, as OpenAI's API lists it."
-        add(path, lambda: _models(ranker), described, 401, 403, 421, include_in_schema=i == 0)
-    for i, path in enumerate(_INFO):
-        described = "The model, as TEI describes it."
-        add(path, lambda: _info(ranker, limits), described, 401, 403, 404, 421, include_in_schema=i == 0)
+    add(["/readyz"], readyz, "Do requests end, and does the database answer?", 403, 421, 503, 504, **public)
+    add(["/"], lambda: _about(ranker), "What is this server?", 403, 421, **public)
+    add(["/healthz"], healthz, "Does the server run, and do requests end?", 403, 421, 503, **public)
+    add(HEALTH, healthz, "Does the server run?", 403, 421, 503, **public)
+    add(_MODELS, lambda: _models(ranker), "The model, as OpenAI's API lists it.", 401, 403, 421)
+    add(_INFO, lambda: _info(ranker, limits), "The model, as TEI describes it.", 401, 403, 404, 421)
     if ranker is not None:
         summary = "Reranking's cost and savings, for Prometheus."
-        add(PATH, ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)
+        add([PATH], ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)
         figures = partial(ranker.metrics.recent.status, ranker.model)
         summary = "What happened in the last hour and day"
-        add(status.PATH, status.page, f"{summary}, as a page.", 401, 403, 421, response_class=HTMLResponse)
-        add(status.DATA_PATH, lambda: figures(ranker.is_failing), f"{summary}.", 401, 403, 421)
+        add([status.PATH], status.page, f"{summary}, as a page.", 401, 403, 421, response_class=HTMLResponse)
+        add([status.DATA_PATH], lambda: figures(ranker.is_failing), f"{summary}.", 401, 403, 421)
 
 
 def _about(ranker: RerankServer | None) -> dict[str, Any]:
