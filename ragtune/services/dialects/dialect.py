@@ -17,7 +17,7 @@ from ragtune.core.units import UNITS
 from ragtune.services.chain import FIRST_STAGE, ServedRanking
 from ragtune.services.errors import AdapterError, Problem
 from ragtune.services.operations import Operation
-from ragtune.services.rerank_payloads import RerankQuery
+from ragtune.services.payloads import RerankQuery
 
 ANSWERED_BY, HOPS = "X-RAGtune-Answered-By", "X-RAGtune-Hops"
 """Headers of an answer: the model that scored, and what each model did."""

@@ -19,8 +19,7 @@ from pydantic_core import from_json
 
 from ragtune.services.dialects.dialect import Answer, Dialect
 from ragtune.services.errors import Problem, problem_of
-from ragtune.services.payloads import Many
-from ragtune.services.rerank_payloads import RerankQuery
+from ragtune.services.payloads import Many, RerankQuery
 
 
 class CohereQuery(RerankQuery):
