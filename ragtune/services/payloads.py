@@ -1,4 +1,4 @@
-"""What goes over the wire: types of the library, named and put into objects, and the one request of all rerank dialects."""
+"""What goes over the wire: types of the library, put into objects, and the one request of all rerank dialects."""
 
 from __future__ import annotations
 
