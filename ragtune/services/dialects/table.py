@@ -99,7 +99,7 @@ class VllmScoreQuery(VllmQuery):
 
 
 def _in_cohere(answer: Answer, version: str, shows: bool = False) -> dict[str, Any]:
-    """An answer in Cohere's shape and in Jina's at once; ``shows`` documents unless the request says."""
+    """An answer in Cohere's shape, of version 1 in Jina's at once; ``shows`` documents unless the request says."""
     shown = answer.request.return_documents
     warnings = answer.warnings()
     meta = {
@@ -111,7 +111,7 @@ def _in_cohere(answer: Answer, version: str, shows: bool = False) -> dict[str, A
         "id": str(uuid.uuid4()),
         "results": answer.rows(field="document" if (shows if shown is None else shown) else None, write=_as_object),
         "meta": meta | ({"warnings": warnings} if warnings else {}),
-        **answer.common(),
+        **(answer.common() if version == "1" else {"ragtune": answer.account()}),
     }
 
 
