@@ -49,7 +49,6 @@ class Lane:
         self._kind = kind
         self._size = threads
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="ragtune")
-        self._lock = threading.Lock()
         self._running: set[Permit] = set()
 
     def submit(self, permit: Permit, work: Callable[[], T]) -> Future[T]:
@@ -57,8 +56,7 @@ class Lane:
 
     def check(self) -> None:
         """Raise an AdapterError if each thread is held by work that was cancelled and does not end."""
-        with self._lock:
-            held = sum(permit.is_withdrawn for permit in self._running)
+        held = sum(permit.is_withdrawn for permit in list(self._running))
         if held >= self._size:
             detail = f"All {held} threads for {self._kind} are held by requests that took too long and do not end."
             raise AdapterError("hanging", detail)
@@ -67,15 +65,13 @@ class Lane:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, permit: Permit, work: Callable[[], T]) -> T:
-        with self._lock:
-            self._running.add(permit)
+        self._running.add(permit)
         try:
             with permit.used():
                 permit.check()
                 return work()
         finally:
-            with self._lock:
-                self._running.remove(permit)
+            self._running.remove(permit)
 
 
 class WriteOrder:

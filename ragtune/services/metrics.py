@@ -136,7 +136,7 @@ class _ShadowFigures:
         taken = CounterMetricFamily(
             name, "Requests that were taken to be reranked in full as well.", labels=["outcome"]
         )
-        for outcome, count in self._shadow.outcomes().items():
+        for outcome, count in self._shadow.outcomes.items():
             taken.add_metric([outcome], count)
         yield taken
         spent = self._shadow.spent
