@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import version
 from io import BufferedWriter, BytesIO
 from operator import add
 from pathlib import Path
@@ -211,10 +210,6 @@ def _packed(file: Path) -> Iterator[IO[bytes]]:
         yield cast(IO[bytes], out)
 
 
-_PANDAS = {"large_string": ("object", "str"), "double": ("float64", "float64")}
-"""What pandas calls types that Arrow calls otherwise, in its notes for other readers and in its frames."""
-
-
 def write_csv(file: Path, table: Columns) -> None:
     """Write a table as CSV, every number with the digits that tell it from all others."""
     with naming(file), file.open("w", encoding="utf-8", newline="") as out:
@@ -232,30 +227,20 @@ def read_csv(file: Path) -> Columns:
 
 
 def write_parquet(file: Path, table: Columns) -> None:
-    """Write a table as Parquet, from which pandas reads its own types; loading pandas takes longer than most runs."""
+    """Write a table as Parquet, without pandas: loading it takes longer than most runs."""
     import pyarrow as pa
     from pyarrow import json as pajson
     from pyarrow import parquet
 
     kinds = [str(values.dtype) if isinstance(values, np.ndarray) else "large_string" for values in table.values()]
     schema = pa.schema(list(zip(table, kinds, strict=True)))
-    notes = [_note(field.name, str(field.type)) for field in schema]
-    about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
-    about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": version("pandas")}
     rows = (to_json(dict(zip(table, row, strict=True)), inf_nan_mode="constants") for row in _rows(table))
     # Arrow's own reader: its conversion of Python's lists loads pandas.
     found = pajson.read_json(BytesIO(b"\n".join(rows)), parse_options=pajson.ParseOptions(explicit_schema=schema))
-    described = found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)})
     with naming(file):
-        parquet.write_table(described, file)
+        parquet.write_table(found.combine_chunks(), file)
 
 
 def _rows(table: Columns) -> Iterator[list[Any]]:
     columns = (values.tolist() if isinstance(values, np.ndarray) else values for values in table.values())
     return ([None if value != value else value for value in row] for row in zip(*columns, strict=True))
-
-
-def _note(name: str, kind: str) -> dict[str, Any]:
-    pandas_type, numpy_type = _PANDAS.get(kind, (kind, kind))
-    types = {"pandas_type": pandas_type, "numpy_type": numpy_type}
-    return {"name": name, "field_name": name, **types, "metadata": None}
