@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments.config.progress import Progress
 from experiments.replay.build import Session
 from experiments.replay.journal import JournalOf
+from experiments.report.prices import Work, prices_of
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
@@ -80,6 +84,12 @@ class ScorePlan:
         """Pairs that have to be paid for."""
         return self.pairs - self.done - self.kept
 
+    def usd_at(self, prices: Mapping[str, float]) -> float:
+        """The dollars of one call a query, by the given prices."""
+        counts = {name: np.array([getattr(self.cost, name)]) for name in ("docs", "calls", "tokens")}
+        largest = np.ceil(counts["docs"] / max(self.queries, 1))
+        return float(prices_of(prices).bill(Work(**counts, largest=largest))["usd"][0])
+
 
 @dataclass
 class ScoringEnd:
@@ -94,14 +104,14 @@ class ScoringEnd:
 class Scoring:
     """One reranker and its pairs."""
 
-    def __init__(self, session: Session, pairs: str, depth: int, journal: ScoreJournal | None = None) -> None:
+    def __init__(self, session: Session, pairs: str, depth: int, journal: ScoreJournal) -> None:
         self.session = session
         self.reranker: BaseReranker = session.rerankers["default"]
         self._pairs = pairs
         self._depth = depth
         self._journal = journal
 
-    def plan(self, progress: Progress = lambda done, total: None) -> ScorePlan:
+    def plan(self, progress: Progress) -> ScorePlan:
         """Count the work; nothing is paid. Prices and times are the reranker's own expectation."""
         queries = pairs = done = kept = 0
         cost = FREE
@@ -136,12 +146,8 @@ class Scoring:
         return outcome
 
     def found(self) -> list[Scored]:
-        finished = self._finished
+        finished = self._journal.finished
         return [finished[query_id] for query_id in self.session.dataset.queries if query_id in finished]
-
-    @property
-    def _finished(self) -> Mapping[str, Scored]:
-        return {} if self._journal is None else self._journal.finished
 
     def _queries(self) -> Iterator[tuple[RAGtuneContext, list[PoolItem]]]:
         corpus = self.session.dataset.corpus
@@ -155,13 +161,12 @@ class Scoring:
                 yield context, [PoolItem.from_document(doc, rank, {}) for rank, doc in enumerate(found)]
 
     def _left(self, context: RAGtuneContext, items: list[PoolItem]) -> list[PoolItem]:
-        former = self._finished.get(context.query_id)
+        former = self._journal.finished.get(context.query_id)
         return items if former is None else [item for item in items if item.doc_id not in former.scores]
 
     def _within(
         self, items: list[PoolItem], context: RAGtuneContext, order: Order, paid: CostObject
     ) -> tuple[list[PoolItem], str | None]:
-
         def exceeded(n: int) -> str | None:
             unpaid = self.reranker.facts.unpaid(items[:n], context)
             if order.max_docs is not None and paid.docs + len(unpaid) > order.max_docs:
@@ -171,14 +176,10 @@ class Scoring:
                 return f"--max-usd {order.max_usd}" if paid.usd + usd > order.max_usd else None
             return None
 
-        limit = exceeded(len(items))
-        if limit is None:
+        if (limit := exceeded(len(items))) is None:
             return items, None
-        low, high = 0, len(items)  # the first ``low`` are allowed, ``high`` are not
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if exceeded(middle) else (middle, high)
-        return items[:low], limit
+        allowed = bisect_left(range(1, len(items)), True, key=lambda n: exceeded(n) is not None)
+        return items[:allowed], limit
 
     def _score(self, items: Sequence[PoolItem], context: RAGtuneContext, outcome: ScoringEnd) -> bool:
         unpaid = len(self.reranker.facts.unpaid(items, context))
@@ -199,8 +200,7 @@ class Scoring:
         outcome.paid += actual.model_copy(update={"docs": unpaid})
         per_call = self.reranker.expected_cost([], context).latency_ms
         fresh = Scored(context.query_id, dict(scores), dict(cost.by_unit()), 1, per_call)
-        if self._journal is not None:
-            self._journal.append(fresh.after(self._finished.get(context.query_id)))
+        self._journal.append(fresh.after(self._journal.finished.get(context.query_id)))
         if lost := len(items) - len(scores):
             outcome.failures[context.query_id] = (lost, "the reranker returned no usable score for them")
         return bool(scores)

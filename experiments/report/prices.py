@@ -64,14 +64,6 @@ class Prices(BaseModel):
         counted = {"docs": work.docs, "calls": work.calls, "tokens": work.tokens}
         return {"usd": usd, "ms": ms, **{unit: count.astype(float) for unit, count in counted.items()}}
 
-    def on_forecast(self, figures: Mapping[str, Any]) -> dict[str, Any]:
-        """A forecast of one call a query with dollars by these prices."""
-        total, queries = figures["total"], figures["queries"]
-        counts = {name: np.array([total[name] or 0]) for name in ("docs", "calls", "tokens")}
-        usd = float(self.bill(Work(**counts, largest=np.ceil(counts["docs"] / queries)))["usd"][0])
-        parts = (("total", usd), ("per_query", usd / queries))
-        return {**figures, **{part: {**figures[part], "usd": amount} for part, amount in parts}}
-
 
 def prices_of(*known: Mapping[str, Any]) -> Prices:
     """The prices of a reranker: dollars, and times, of the last source that names any. A price of 0 counts as named."""
