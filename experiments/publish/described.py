@@ -179,10 +179,11 @@ def description(summary: Summary, run_id: str) -> str:
     return "\n\n".join(parts)
 
 
-def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "") -> str:
+    """A table in Markdown; ``align`` has an l or r a column, by default the first one is left and the others right."""
+    kinds = ["---" if kind == "l" else "---:" for kind in align or "l" + "r" * (len(heads) - 1)]
+    head, *body = (" | ".join(cell.replace("|", "\\|") for cell in line) for line in (heads, *rows))
+    return "\n".join([f"| {head} |", f"|{'|'.join(kinds)}|", *(f"| {line} |" for line in body)])
 
 
 def metrics(summary: Summary, curve_csv: Path) -> list[Any]:

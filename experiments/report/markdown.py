@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.evaluate.significance import SIGNIFICANT
+from experiments.publish.described import markdown_table
 from experiments.report.recommendation import Recommendation
 from experiments.report.study import Study, StudyCollection
 from experiments.report.tables import p_text, verdict
@@ -23,8 +24,7 @@ class Table:
 
     @property
     def markdown(self) -> str:
-        lines = [f"### {self.title}\n", f"| {' | '.join(self.columns)} |", f"|---|{'---:|' * (len(self.columns) - 1)}"]
-        return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in self.rows), ""])
+        return f"### {self.title}\n\n{markdown_table(self.columns, self.rows)}\n"
 
 
 def markdown(study: Study, cells: Any, policies: Any, advice: Recommendation, families: str = "") -> str:

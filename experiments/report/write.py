@@ -8,11 +8,9 @@ from typing import Any
 
 from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
-from experiments.report.claims import held
-from experiments.report.claims_page import claims_page
-from experiments.report.families import families_page, families_table
+from experiments.report.claims import claims_page, held
+from experiments.report.families import choice_page, families_page, families_table
 from experiments.report.latex import latex
-from experiments.report.leave_one_out import choice_page, leave_one_out
 from experiments.report.markdown import markdown, tables_of
 from experiments.report.recommendation import recommendation
 from experiments.report.report import html
@@ -79,4 +77,4 @@ def _write_answers(study: Study, folder: Path) -> None:
         _write_csv(folder / "claims.csv", pd.concat(rows, ignore_index=True))
         write_text(folder / "claims.md", claims_page(study, found))
     if study.choice:
-        write_text(folder / "choice.md", choice_page(study, study.choice, leave_one_out(study, study.choice)))
+        write_text(folder / "choice.md", choice_page(study, study.choice))
