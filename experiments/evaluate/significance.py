@@ -70,16 +70,11 @@ class Bootstrap:
         return low, high
 
 
-@dataclass(frozen=True)
-class PairedTests:
-    """Two-sided p-values of the hypothesis that the mean difference is 0, shape (t,) each."""
+def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Two-sided p-values of the hypothesis that the mean of a column of differences is 0, shape (t,) each.
 
-    t: FloatArray
-    randomization: FloatArray
-
-
-def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> PairedTests:
-    """The paired t-test and Fisher's randomization test (Smucker et al., CIKM 2007) of t columns of differences."""
+    They are of the paired t-test and of Fisher's randomization test (Smucker et al., CIKM 2007).
+    """
     from scipy.stats import ttest_1samp
 
     q, t = differences.shape
@@ -89,7 +84,7 @@ def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> Pa
         with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # nearly equal differences: p is nearly 0, as it should be
             p_t[~same] = np.nan_to_num(ttest_1samp(differences[:, ~same], 0.0).pvalue, nan=1.0)
-    return PairedTests(p_t, randomization_test(differences, permutations=permutations, seed=seed))
+    return p_t, randomization_test(differences, permutations=permutations, seed=seed)
 
 
 def randomization_test(differences: FloatArray, *, permutations: int, seed: int) -> FloatArray:

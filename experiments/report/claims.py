@@ -61,7 +61,7 @@ def held(study: Study, claim: Claim) -> Held | None:
                 difference=mean,
                 low=low,
                 high=high,
-                p_holm=np.maximum(holm(tests.t), holm(tests.randomization)),
+                p_holm=np.max(list(map(holm, tests)), axis=0),
                 holds=mean >= -claim.margin - TIE,
                 **side_columns(differences, -claim.margin),
             )

@@ -42,7 +42,7 @@ def _head(study: Study) -> str:
     reference = study.by_name[study.reference].label
     span = "its budgets" if study.is_grid else "the runs compared"
     place = " at the same budget" if study.is_grid else ""
-    notes = "".join(f"- {note}\n" for note in [*_of_curves(study), *study.notes])
+    notes = "".join(f"- {note}\n" for note in study.notes)
     return f"""- made by `{study.command}`
 - code: `{study.git_sha}`
 - intervals: {study.level:.0%}, {study.resamples} bootstrap resamples of the queries; seed {study.seed}
@@ -51,16 +51,6 @@ def _head(study: Study) -> str:
 - bold: the best of a column, ceilings left aside; *italic*: a ceiling, which knows the scores or the judgments
 - full quality: {study.target_label}
 {notes}"""
-
-
-def _of_curves(study: Study) -> list[str]:
-    """The points that areas and costs to a quality are read from; compared runs have curves of their own."""
-    if not study.is_grid:
-        return []
-    has_depths = any(curve.steps for collection in study.collections for curve in collection.curves.values())
-    fixed = "fixed depth at every depth, other policies" if has_depths else "all policies"
-    measured = f"curves: measured are {fixed} at 0 {study.noun} and at each budget"
-    return [f"{measured}; areas go from 0 to the largest number of {study.noun} that a query was charged"]
 
 
 def described(study: Study, collection: StudyCollection) -> str:

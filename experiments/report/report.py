@@ -14,7 +14,6 @@ from experiments.publish.figures import Style, styles_of
 from experiments.report.markdown import Table, described, tables_of
 from experiments.report.recommendation import Recommendation
 from experiments.report.study import Line, Study, StudyCollection, file_stem
-from ragtune.core.units import CALLS
 from ragtune.core.units import UNITS as ALL
 
 PAGE = Path(__file__).with_name("page.html")
@@ -39,7 +38,6 @@ def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str
         study=study,
         advice=advice,
         notes=[note.replace("`", "") for note in study.notes],
-        cost=_calls_of_advice(study, advice),
         style=STYLE.read_text(encoding="utf-8"),
         plotly=get_plotlyjs(),
         collections=[_collection(study, collection, cells, policies, advice) for collection in study.collections],
@@ -140,18 +138,3 @@ def _front(study: Study, cells: Any) -> Table:
         rows.append([label, study.unit.number.format(cell[spent]), f"{cell[headline]:.3f}"])
     title = "What is worth its cost: no other policy and budget beats these in both cost and quality (Pareto front)"
     return Table(title, ["policy", f"{study.noun} a query", headline], rows)
-
-
-def _calls_of_advice(study: Study, advice: Recommendation) -> str:
-    """The calls of the recommended cell beside the reference's: the rule looks at one unit only."""
-    if advice.policy == study.reference:
-        return ""
-    ours, theirs = (
-        np.mean([collection.cells[name, advice.column].in_unit(CALLS).mean() for collection in study.collections])
-        for name in (advice.policy, study.reference)
-    )
-    place = " at the same budget" if study.is_grid else ""
-    return (
-        f"The rule looks at {study.noun}. A query takes {ours:.1f} calls, and {theirs:.1f} with "
-        f"{study.by_name[study.reference].label}{place}."
-    )

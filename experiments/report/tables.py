@@ -27,6 +27,8 @@ from ragtune.core.units import DOCS
 Key = tuple[str, str]
 """Policy and column of a cell."""
 
+_TESTS = ("p_t", "p_randomization")
+
 
 def cells_table(study: Study) -> Any:
     """One row for each (collection, policy, column), with intervals, differences from the baselines, and p-values."""
@@ -113,14 +115,14 @@ def _tests(study: Study, keys: list[Key], differences: FloatArray, reference: st
     """p-values by name, each of shape (cells, measures); NaN for the reference itself."""
     q, n, m = differences.shape
     plain = paired_tests(differences.reshape(q, n * m), permutations=study.permutations, seed=study.seed)
-    found = {"p_t": plain.t.reshape(n, m), "p_randomization": plain.randomization.reshape(n, m)}
-    found |= {f"{name}_holm": np.full((n, m), np.nan) for name in tuple(found)}
+    found = {name: p.reshape(n, m) for name, p in zip(_TESTS, plain, strict=True)}
+    found |= {f"{name}_holm": np.full((n, m), np.nan) for name in _TESTS}
     families: dict[str, list[int]] = {}  # one Holm correction spans the budgets of a policy, or the compared runs
     for i, key in enumerate(keys):
         if key[0] != reference:
             families.setdefault(key[0 if study.is_grid else 1], []).append(i)
     for members in families.values():
-        for name in ("p_t", "p_randomization"):
+        for name in _TESTS:
             for j in range(m):
                 found[f"{name}_holm"][members, j] = holm(found[name][members, j])
     for p in found.values():
@@ -138,11 +140,11 @@ def _against_full(
     low, high = _interval(study, differences)
     others = [i for i, key in enumerate(keys) if key != full]
     found = {"diff": differences.mean(axis=0), "diff_low": low, "diff_high": high}
-    found |= {name: np.full(len(keys), np.nan) for name in ("p_t_holm", "p_randomization_holm")}
+    found |= {f"{name}_holm": np.full(len(keys), np.nan) for name in _TESTS}
     if others:
         tested = paired_tests(differences[:, others], permutations=study.permutations, seed=study.seed)
-        found["p_t_holm"][others] = holm(tested.t)
-        found["p_randomization_holm"][others] = holm(tested.randomization)
+        for name, p in zip(_TESTS, tested, strict=True):
+            found[f"{name}_holm"][others] = holm(p)
     return found
 
 
@@ -208,7 +210,7 @@ def per_query_table(study: Study) -> Any:
 
 def verdict(row: Any, measure: str) -> str:
     """``▲`` or ``▼`` if both corrected tests place it above or below the reference, ``△`` or ``▽`` if only one does."""
-    passed = sum(row[f"{measure}_{test}_holm"] < SIGNIFICANT for test in ("p_t", "p_randomization"))
+    passed = sum(row[f"{measure}_{test}_holm"] < SIGNIFICANT for test in _TESTS)
     signs = ("", "△", "▲") if row[f"{measure}_diff"] > 0 else ("", "▽", "▼")
     return signs[passed]
 

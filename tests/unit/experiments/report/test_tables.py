@@ -150,7 +150,7 @@ def test_styles_tell_many_policies_apart(study: Callable[..., Study]) -> None:
     many = [POLICIES[0], *(StudyPolicy(f"p{i}", f"p{i}", kind) for kind in ("ours", "peer") for i in range(6))]
     many = [StudyPolicy(f"{p.kind}-{p.name}", p.label, p.kind) for p in many]
     found = styles(study(policies=many)).values()
-    assert len({(s.ink, str(s.dash), s.marker) for s in found}) == len(many)
+    assert len({(s.ink, str(s.dash)) for s in found}) == len(many)
 
 
 def test_a_study_of_a_single_query_is_written_with_finite_figures_and_no_report_of_another(
