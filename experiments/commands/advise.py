@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.advise.replays import replay_all, require_queries
     from experiments.advise.write import print_advice, snippets, write_advice
     from experiments.config.compose import compose
-    from experiments.label.verdict import verdict_of
+    from experiments.label.plan import verdict_of
     from experiments.publish.described import git_sha
     from experiments.publish.progress import progress_bar
     from experiments.publish.terminal import print_path
