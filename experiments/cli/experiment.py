@@ -171,7 +171,6 @@ _PRICES = {
     SEARCH_UNITS: "reranker.docs_per_search_unit",
     ENERGY: "a reranker that reports joules",
 }
-"""Options that give a price to the units which have none by themselves."""
 
 
 def _report(results: Results, folder: Path, verbosity: int) -> None:

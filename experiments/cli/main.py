@@ -37,7 +37,6 @@ LOST = {"BrokenProcessPool", "UncompletedJobError", "WorkersLostError"}
 
 
 _THEIRS = ("hydra.", "hydra_plugins.", "optuna.", "joblib.")
-"""Modules of sweepers and launchers."""
 
 _in_progress: list[Any] = []
 """The sweep in progress, if any. Its module is imported where it is needed."""

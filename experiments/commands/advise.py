@@ -38,7 +38,6 @@ JUDGED_QUALITY, AGREEMENT_QUALITY = 0.95, 0.8
 """The share to be kept where none is named: of a measure by judgments, and of the full top 10."""
 
 _LABELS = ("dataset.qrels", "dataset.split")
-"""Options that name judgments."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -174,7 +173,6 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _replayed(overrides: Sequence[str], sample: Mapping[str, int] | None, scores: Path | None) -> list[str]:
-    """The overrides that replay what was looked at: the same queries, and the scores that were given."""
     from experiments.prepare.score_table import of_scores
 
     replaced = ["dataset.sample"] * bool(sample) + ["reranker"] * bool(scores)

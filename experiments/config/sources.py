@@ -96,7 +96,6 @@ class Sources:
 
 
 def _homes(package: str) -> list[str]:
-    """Paths of a package or module from elsewhere, without the suffix."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):

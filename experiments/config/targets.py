@@ -21,7 +21,6 @@ from experiments.config.sources import OWN_PACKAGES
 from ragtune.core.errors import ConfigError
 
 HYDRAS_PACKAGES = frozenset({"hydra", "hydra_plugins", "optuna"})
-"""Further packages of launchers, sweepers and callbacks."""
 
 _LOGGING, _STREAMS = frozenset({"logging", "colorlog"}), ("sys.stdout", "sys.stderr")
 

@@ -199,5 +199,4 @@ _SHARED = ("experiments.datasets.beir", "ragtune.retrievers.runs", "ragtune.rera
 
 @cache
 def _sources() -> Sources:
-    """The code of this process, which is read once."""
     return Sources()

@@ -48,7 +48,6 @@ _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
 
 def _judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple[Path | None, list[Path]]:
-    """The file of a split's judgments, and those of the other splits; ``qrels`` is a file or a folder of splits."""
     if split is None:
         return None, []
     if qrels is not None and not Path(qrels).is_dir():

@@ -14,7 +14,6 @@ from ragtune.data.files.textfile import read_raw_lines
 _TOPICS = ("top", "topic")
 _IDS = ("num", "number", "identifier", "id", "qid")
 _OURS = {"desc": "description", "narr": "narrative"}
-"""Short names of fields."""
 
 _INLINE = frozenset(["a", "abbr", "b", "big", "cite", "code", "em", "font", "i", "mark", "small", "span", "strong"])
 _INLINE |= {"sub", "sup", "u"}

@@ -34,7 +34,6 @@ from ragtune.llm.prompts import PromptLibrary, fence
 KEYS = "0-3 grade, s skip, u undo, q quit"
 WIDTH = 100
 SHOWN = 2000
-"""Characters of a document that the terminal shows."""
 
 COLUMNS = ("grade", "query", "title", "text", "query_id", "doc_id")
 

@@ -17,7 +17,6 @@ from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 
 PERSON = "person"
-"""Who judged, where no model did."""
 
 GRADES = (0, 1, 2, 3)
 SKIPPED = "skip"

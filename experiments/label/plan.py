@@ -23,7 +23,6 @@ from ragtune.core.plain import count_of
 _POLICY = ("estimator", "scheduler", "assembler", "budget")
 
 DEPTH = 10
-"""Ranks that the measure looks at."""
 
 LEVEL = 0.9
 """Confidence at which a decision falls."""
@@ -98,7 +97,6 @@ def _pairs(query_id: str, first: Sequence[str], second: Sequence[str]) -> Iterat
 
 
 def _draw(seed: int, text: str) -> int:
-    """A number that looks random and is the same everywhere."""
     return int.from_bytes(hashlib.sha256(f"{seed} {text}".encode()).digest()[:8], "big")
 
 

@@ -163,7 +163,6 @@ def of_scores(file: Path) -> list[str]:
 
 
 Pair = tuple[str, str, float]
-"""Query id, document id, score."""
 
 
 def write_table(file: Path, pairs: Sequence[Pair], manifest: Mapping[str, Any]) -> None:

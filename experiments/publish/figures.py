@@ -14,7 +14,6 @@ Column = Sequence[Any] | NDArray[Any]
 """Texts, truth values, integers, or numbers; where one is missing, None or NaN."""
 
 Columns = dict[str, Column]
-"""A table: columns by name, all of one length."""
 
 BLACK, BLUE, GREEN, SKY = "#000000", "#0072B2", "#009E73", "#56B4E9"
 VERMILION, PURPLE, ORANGE, GREY = "#D55E00", "#CC79A7", "#E69F00", "#767676"

@@ -19,7 +19,6 @@ from ragtune.core.plain import quoted
 LIST_PRICES = CONF / "list_prices.yaml"
 
 UNITS = ("usd", "ms", "docs", "calls", "tokens")
-"""The units of a cost."""
 
 
 class Work(NamedTuple):

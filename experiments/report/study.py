@@ -21,7 +21,6 @@ from ragtune.core.units import DOCS, Unit
 from ragtune.core.units import UNITS as ALL
 
 CHECKED = ConfigDict(extra="forbid", allow_inf_nan=False)
-"""How what a configuration says is checked."""
 
 _LISTED = BeforeValidator(lambda value: value if isinstance(value, (list, tuple)) else [value])
 """A single value stands for the list of one."""
@@ -32,7 +31,6 @@ Amounts = Annotated[Sequence[Amount], Field(min_length=1), _LISTED]
 NotNegative = Annotated[float, Field(ge=0)]
 
 FINAL = "final"
-"""The one column of a study that compares runs."""
 
 
 def column_of(budget: float) -> str:

@@ -25,7 +25,6 @@ from experiments.report.study import Cell, Study, StudyCollection
 from ragtune.core.units import DOCS
 
 Key = tuple[str, str]
-"""Policy and column of a cell."""
 
 _TESTS = ("p_t", "p_randomization")
 

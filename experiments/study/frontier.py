@@ -125,7 +125,6 @@ def _line(grid: Grid, allowed: Sequence[float], cells: Sequence[Cell]) -> Line:
 
 
 def _at_every_depth(config: Mapping[str, Any], deepest: int, measures: Sequence[str], bootstrap: Bootstrap) -> Line:
-    """The curve of fixed depth after 0, 1, ... documents, from one replay, by the code that measures a run of it."""
     session = session_for({**config, "budget": {**config["budget"], DOCS.limit: deepest}})
     measured = Measures(measures, session.dataset.qrels)
     records = list(records_of(session, session.dataset.judged, traced=False))
