@@ -74,12 +74,12 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.config.compose import compose
     from experiments.label.plan import verdict_of
     from experiments.publish.described import git_sha
+    from experiments.publish.folders import require_writable
     from experiments.publish.progress import progress_bar
     from experiments.publish.terminal import print_path
     from experiments.replay.build import load_dataset, session_for
     from experiments.report.prices import listed_services, prices_of, read_prices
     from experiments.report.study import file_stem
-    from experiments.report.write import require_writable
     from ragtune.core.policy.defaults import TRUST
 
     _check(arguments)
@@ -143,8 +143,8 @@ def _with_log(arguments: argparse.Namespace) -> list[str]:
     """The overrides, behind those that replay a sample of the log and ask the endpoint."""
     from experiments.advise.querylog import FOLDER, write_sample
     from experiments.config.compose import compose
+    from experiments.publish.folders import require_writable
     from experiments.report.study import file_stem
-    from experiments.report.write import require_writable
 
     if arguments.log is None:
         if arguments.endpoint or arguments.dialect:

@@ -54,10 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.config.compose import compose
     from experiments.label.desk import Desk, Labels
     from experiments.label.plan import QRELS, SCOPE, both_orders, make_plan, orders_of
-    from experiments.publish.folders import locked
+    from experiments.publish.folders import locked, require_writable
     from experiments.replay.build import load_dataset
     from experiments.report.study import file_stem
-    from experiments.report.write import require_writable
 
     check_data_options(arguments.overrides, "label compares two orders and tries no policy")
     if arguments.labels is not None:

@@ -14,10 +14,11 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
 from experiments.evaluate.significance import Bootstrap
 from experiments.publish.described import git_sha
+from experiments.publish.folders import require_writable
 from experiments.replay.build import load_dataset, session_for
 from experiments.replay.records import is_fixed_depth, records_of
+from experiments.report.report import write_study
 from experiments.report.study import Cell, Line, Study, StudyCollection, column_of
-from experiments.report.write import require_writable, write_study
 from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
 from experiments.study.grid import CollectionEntry, Grid, PolicyEntry
 from ragtune.core.errors import ConfigError

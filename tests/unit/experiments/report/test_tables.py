@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.publish.folders import require_writable
 from experiments.report.markdown import markdown
 from experiments.report.recommendation import recommendation
-from experiments.report.report import html, styles
+from experiments.report.report import html, styles, write_study
 from experiments.report.study import Cell, Line, Study, StudyCollection, StudyPolicy
 from experiments.report.tables import cells_table, per_query_table, policies_table
-from experiments.report.write import require_writable, write_study
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import FLOPS, UNITS
 
