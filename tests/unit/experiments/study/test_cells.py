@@ -20,8 +20,7 @@ from experiments.replay.build import load_dataset
 from experiments.replay.executors import WorkersLostError
 from experiments.report.study import Study
 from experiments.report.tables import policies_table
-from experiments.study.cells import FULL, jobs_of, run_jobs
-from experiments.study.frontier import study_of
+from experiments.study.cells import FULL, jobs_of, run_jobs, study_of
 from experiments.study.grid import Grid, PolicyEntry, composed, grid_of
 from ragtune.core.errors import ConfigError, FailedRunError
 from ragtune.core.units import CALLS, DOCS, UNITS
