@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.config.options import leaf
 from experiments.evaluate.files import whole
-from experiments.prepare.scoring import Order, ScoreJournal, ScorePlan, Scoring, ScoringEnd, manifest_of, require_price
+from experiments.prepare.scoring import Order, ScoreJournal, ScorePlan, Scoring, manifest_of, require_price
 from experiments.publish.folders import locked, note_missing, remove_if_empty, remove_new_empty
 from experiments.publish.progress import progress_bar
 from experiments.replay.build import build_session
@@ -72,11 +72,11 @@ def _fill(
 ) -> int:
     in_a_row = config["failures"]["requests_in_a_row"]
     with progress_bar("scoring", enabled=True) as update:
-        outcome = scoring.run(order, in_a_row, update, plan)
+        scoring.run(order, in_a_row, update, plan)
     found = scoring.found()
     pairs = [(each.query_id, doc_id, score) for each in found for doc_id, score in each.scores.items()]
     if not pairs:
-        raise FailedRunError(f"no pair was scored: {_why(outcome)}")
+        raise FailedRunError(f"no pair was scored: {_why(scoring)}")
     missing = plan.pairs - len(pairs)
     write_table(
         order.out,
@@ -95,28 +95,28 @@ def _fill(
     )
     if not missing:
         journal.remove()
-    return _tell(order.out, len(pairs), plan, outcome, sum(bool(each.scores) for each in found))
+    return _tell(order.out, len(pairs), plan, scoring, sum(bool(each.scores) for each in found))
 
 
-def _tell(out: Path, pairs: int, plan: ScorePlan, outcome: ScoringEnd, queries: int) -> int:
-    usd = f"; paid ${outcome.paid.usd:.4f}" if outcome.paid.usd else ""
+def _tell(out: Path, pairs: int, plan: ScorePlan, scoring: Scoring, queries: int) -> int:
+    usd = f"; paid ${scoring.paid.usd:.4f}" if scoring.paid.usd else ""
     sys.stdout.write(f"{pairs} pairs of {queries} queries: {out}{usd}\n")
     missing = plan.pairs - pairs
     again = "repeat the command to score the rest"
-    if outcome.stopped:
-        sys.stderr.write(f"stopped by {outcome.stopped}: {missing} pairs have no score yet; {again}\n")
-    if not outcome.failures:
+    if scoring.stopped:
+        sys.stderr.write(f"stopped by {scoring.stopped}: {missing} pairs have no score yet; {again}\n")
+    if not scoring.failures:
         return DONE
-    sys.stderr.write(f"error: {missing} pairs have no score: {_why(outcome)}; the others are kept: {again}\n")
+    sys.stderr.write(f"error: {missing} pairs have no score: {_why(scoring)}; the others are kept: {again}\n")
     return FAILED
 
 
-def _why(outcome: ScoringEnd) -> str:
-    if not outcome.failures:
-        return f"stopped by {outcome.stopped}" if outcome.stopped else "the retriever found nothing"
-    named = [f"query {query} ({n} documents): {why}" for query, (n, why) in outcome.failures.items()]
+def _why(scoring: Scoring) -> str:
+    if not scoring.failures:
+        return f"stopped by {scoring.stopped}" if scoring.stopped else "the retriever found nothing"
+    named = [f"query {query} ({n} documents): {why}" for query, (n, why) in scoring.failures.items()]
     more = [f"and {len(named) - _SHOWN_FAILURES} queries more"] if len(named) > _SHOWN_FAILURES else []
-    gave_up = ["given up, since the last queries all failed"] if outcome.gave_up else []
+    gave_up = ["given up, since the last queries all failed"] if scoring.gave_up else []
     return "; ".join([*named[:_SHOWN_FAILURES], *more, *gave_up])
 
 

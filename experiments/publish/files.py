@@ -7,12 +7,10 @@ import gzip
 import json
 import reprlib
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from io import BufferedWriter, BytesIO
-from operator import add
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -180,23 +178,11 @@ def _write_records(folder: Path, records: Iterable[QueryRecord]) -> None:
     file, traces = folder / "run.trec", folder / "traces.jsonl.gz"
     with naming(file), file.open("w", encoding="utf-8", newline="\n") as out, _packed(traces) as packed:
         for record in records:
-            out.write(_in_trec(record.query_id, record.ranking))
+            for place, doc_id in enumerate(ranking := record.ranking):
+                require_id(doc_id, "retrieved document")
+                out.write(f"{record.query_id} Q0 {doc_id} {place + 1} {len(ranking) - place} ragtune\n")
             with naming(traces):
                 packed.write(record.trace.encode() + b"\n")
-
-
-def _in_trec(query_id: str, ranking: Sequence[str]) -> str:
-    letters = "".join(ranking)
-    if not (letters.isascii() and letters.isprintable() and " " not in letters and all(ranking)):
-        for doc_id in ranking:
-            require_id(doc_id, "retrieved document")
-    return f"{query_id} Q0 ".join(["", *map(add, ranking, _ends(len(ranking)))])
-
-
-@lru_cache(maxsize=8)
-def _ends(n: int) -> list[str]:
-    """What stands behind the document in each line of a ranking: rank, a score that falls with it, tag."""
-    return [f" {rank} {n - rank + 1} ragtune\n" for rank in range(1, n + 1)]
 
 
 @contextmanager

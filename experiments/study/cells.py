@@ -1,4 +1,4 @@
-"""Replays the cells of a grid in parallel, each kept in a file so that a killed study continues, and writes the study."""
+"""Replays the cells of a grid in parallel, each kept in a file, so that a killed study continues; writes the study."""
 
 from __future__ import annotations
 
