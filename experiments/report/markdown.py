@@ -117,9 +117,6 @@ def _costs(study: Study, cells: Any, by_column: Callable[[str, Callable[[Any], s
         column = f"{unit.name}_mean"
         if column in cells and not unit.is_always_told and cells[column].any():
             found.append(by_column(f"{unit.label} charged a query, mean", _amount(unit)))
-    if cells["ineligible_mean"].any():
-        title = "Neighbours found that the reranker cannot score, mean a query"
-        found.append(by_column(title, lambda row: f"{row['ineligible_mean']:.1f}"))
     return found
 
 

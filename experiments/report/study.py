@@ -9,8 +9,6 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, Field, StrictFloat, StrictInt
 from pydantic.dataclasses import dataclass as checked
 
@@ -64,8 +62,6 @@ class Cell:
 
     values: FloatArray  # shape (q, m), the measures
     charged: FloatArray  # shape (q, u), in each of UNITS, 0 where the reranker does not count them
-    expanded: NDArray[np.int64]  # shape (q,), documents added to the pool
-    ineligible: NDArray[np.int64]  # shape (q,), neighbours found that the reranker cannot score
     stops: Sequence[str]
     warnings: Mapping[str, int] = field(default_factory=dict)  # numbers of missing ids, by what they are
 

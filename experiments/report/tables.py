@@ -103,8 +103,6 @@ def _costs(cell: Cell) -> dict[str, Any]:
         "docs_mean": means[0],
         **dict(zip(("docs_p10", "docs_median", "docs_p90"), quantiles, strict=True)),
         "calls_mean": means[1],
-        "expanded_mean": float(cell.expanded.mean()),
-        "ineligible_mean": float(cell.ineligible.mean()),
         "stop_reasons": json.dumps(dict(sorted(Counter(cell.stops).items()))),
         **{f"{UNITS[i]}_mean": means[i] for i in told(cell.charged) if i >= 2},
     }
@@ -200,8 +198,7 @@ def per_query_table(study: Study) -> Any:
             part: dict[str, Any] = {"collection": collection.name, "policy": policy, "budget": column}
             part |= {"query_id": list(collection.queries)}
             part |= {measure: cell.values[:, j] for j, measure in enumerate(study.measures)}
-            part |= {"docs": docs, "calls": calls, "expanded": cell.expanded}
-            part |= {"ineligible": cell.ineligible, "stop_reason": cell.stops}
+            part |= {"docs": docs, "calls": calls, "stop_reason": cell.stops}
             part |= {UNITS[i]: cell.charged[:, i] for i in told(cell.charged) if i >= 2}
             parts.append(pd.DataFrame(part))
     return pd.concat(parts, ignore_index=True)

@@ -101,8 +101,7 @@ def read_cell(file: Path) -> Cell:
     """Read the cell that a job's file holds."""
     cell = json.loads(gzip.decompress(file.read_bytes()))
     values, charged = (np.array(cell[key], dtype=float) for key in ("values", "charged"))
-    expanded, ineligible = (np.array(cell[key], dtype=np.int64) for key in ("expanded", "ineligible"))
-    return Cell(values, charged, expanded, ineligible, cell["stops"], cell["warnings"])
+    return Cell(values, charged, cell["stops"], cell["warnings"])
 
 
 Cells = Mapping[tuple[str, str, str], Cell]

@@ -31,8 +31,7 @@ def collection(
             charged = np.zeros((40, len(UNITS)))
             charged[:, :2] = (docs or {}).get(policy, budget)
             values = (mean + np.roll(noise, budget) - noise.mean())[:, None]
-            none = np.zeros(40, dtype=int)
-            cells[policy, str(budget)] = Cell(values, charged, none, none, ["x"] * 40)
+            cells[policy, str(budget)] = Cell(values, charged, ["x"] * 40)
     queries = [f"q{i}" for i in range(40)]
     lines = dict.fromkeys(quality)
     made = StudyCollection(name, queries, cells, lines, np.zeros(1), 0.0, dataset=name)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from experiments.report.markdown import markdown
 from experiments.report.recommendation import recommendation
 from experiments.report.report import html, styles, write_study
 from experiments.report.study import Cell, Line, Study, StudyCollection, StudyPolicy
-from experiments.report.tables import cells_table, per_query_table, policies_table
+from experiments.report.tables import cells_table, policies_table
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import FLOPS, UNITS
 
@@ -31,7 +31,7 @@ def cell(quality: float, docs: int, spread: np.ndarray) -> Cell:
     q = len(spread)
     values, charged = np.column_stack([quality + spread, np.full(q, 0.5)]), np.zeros((q, len(UNITS)))
     charged[:, :2] = docs, 1
-    return Cell(values, charged, *np.zeros((2, q), dtype=int), ["budget_exhausted"] * q)
+    return Cell(values, charged, ["budget_exhausted"] * q)
 
 
 @pytest.fixture
@@ -124,15 +124,12 @@ def test_the_page_of_tables_says_how_it_was_made_and_marks_what_is_significant(s
 
 def test_amounts_are_shown_where_there_are_any(study: Callable[..., Study]) -> None:
     made = study()
-    titles = ("### Neighbours found that the reranker cannot score, mean a query", "### FLOPs charged a query, mean")
-    assert not any(title in tables_page(made) for title in titles)
+    title = "### FLOPs charged a query, mean"
+    assert title not in tables_page(made)
     cell = made.collections[0].cells["ours", "20"]
-    cell.ineligible[:5] = 2
     cell.charged[:, UNITS.index(FLOPS)] = 2.5e12
-    assert per_query_table(made)["ineligible"].sum() == 10
     page = tables_page(made)
-    for title, row in zip(titles, ("| ours <b>&</b> | 0.0 | 0.5 |", "| ours <b>&</b> | 0 | 2.5e+12 |"), strict=True):
-        assert row in page.split(title)[1]
+    assert "| ours <b>&</b> | 0 | 2.5e+12 |" in page.split(title)[1]
     assert "search units" not in page
 
 
