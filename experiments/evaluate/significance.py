@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -132,9 +132,3 @@ def cost_to_reach(
     rise = quality[i] - quality[i - 1]
     share = 1.0 if rise <= 0 else min(1.0, (goal - quality[i - 1]) / rise)
     return float(costs[i - 1] + share * (costs[i] - costs[i - 1])), False
-
-
-def largest_fall(quality: Sequence[float] | FloatArray) -> float:
-    """The most that quality is below what an earlier (cheaper) point reached; 0 for a curve that never falls."""
-    values = np.asarray(quality, dtype=float)
-    return float((np.maximum.accumulate(values) - values).max())

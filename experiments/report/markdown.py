@@ -98,7 +98,7 @@ def tables_of(study: Study, collection: StudyCollection, cells: Any, policies: A
     else:
         found.append(by_measure("Means with intervals", _mean))
         found.append(by_measure(f"Differences to {reference}", _difference(study)))
-    areas = ["area", "area, log axis", f"{study.noun} to 95%", f"{study.noun} to 99%", "largest fall with more budget"]
+    areas = ["area", f"{study.noun} to 95%", f"{study.noun} to 99%"]
     found.append(table(f"Areas and {study.noun} to quality ({headline})", areas, _area(study, rows)))
     found.append(
         by_column(
@@ -160,12 +160,10 @@ def _difference(study: Study) -> Callable[[Any, str], str]:
 
 
 def _area(study: Study, rows: Any) -> Callable[[str, str], str]:
-    keys = {"area": "area", "area, log axis": "area_log", "largest fall with more budget": "largest_fall"}
-
     def cell(name: str, column: str) -> str:
         row = rows.loc[name]
-        if column in keys:
-            return f"{row[keys[column]]:.4f}"
+        if column == "area":
+            return f"{row['area']:.4f}"
         reached = f"{study.unit.name}_to_{column[-3:-1]}"
         if row[reached] != row[reached]:
             return "-"

@@ -16,7 +16,6 @@ from experiments.evaluate.significance import (
     Bootstrap,
     cost_to_reach,
     holm,
-    largest_fall,
     paired_tests,
     pareto_front,
     wins_losses_ties,
@@ -146,7 +145,7 @@ def _against_full(
 
 
 def policies_table(study: Study) -> Any:
-    """One row for each (collection, policy): areas, what 95% and 99% of the target take, and the largest fall."""
+    """One row for each (collection, policy): the area, and what 95% and 99% of the target take."""
     import pandas as pd
 
     rows = []
@@ -158,16 +157,11 @@ def policies_table(study: Study) -> Any:
             steps, quality = curve.steps, curve.mean[:, 0]
             row: dict[str, Any] = {"collection": collection.name, "policy": policy.name, "label": policy.label}
             row |= {"kind": policy.kind, "area": area(curve.allowed, quality, low, high, stepwise=steps)}
-            logs = np.log2(curve.allowed + 1), quality, np.log2(low + 1), np.log2(high + 1)
-            row["area_log"] = area(*logs, stepwise=steps)
             for percent in (95, 99):
                 wanted = percent / 100 * collection.target[0]
                 spent, at_first = cost_to_reach(curve.spent, quality, wanted, stepwise=steps)
                 name = f"{study.unit.name}_to_{percent}"
                 row |= {name: np.nan if spent is None else spent, f"{name}_at_first": at_first}
-            if study.is_grid:
-                quality = np.array([collection.cells[policy.name, c].values[:, 0].mean() for c in study.columns])
-            row |= {"largest_fall": largest_fall(quality), "best": float(quality.max())}
             row |= {"target": float(collection.target[0]), f"target_{study.unit.name}": collection.target_spent}
             rows.append(row)
     return pd.DataFrame(rows)
