@@ -37,8 +37,7 @@ class RunsRetriever(BaseRetriever):
         if len(files) > 1 and fusion is None:
             raise ConfigError(f"{len(files)} runs need a fusion: give retriever.fusion")
         self._fusion = fusion if len(files) > 1 else None
-        self._runs = {name: self._read(file) for name, file in zip(names, files, strict=True)}
-        self._files = dict(zip(names, files, strict=True))
+        self._runs = {name: (file, *self._read(file)) for name, file in zip(names, files, strict=True)}
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         if context.round != ORIGINAL:
@@ -47,7 +46,7 @@ class RunsRetriever(BaseRetriever):
                 "use reformulator=identity, or a live retriever"
             )
         lists = {}
-        for name, (run, places) in self._runs.items():
+        for name, (_, run, places) in self._runs.items():
             documents, scores = run.best(context.query_id, top_k)
             lists[name] = self._corpus.hits_at(places[documents].tolist(), scores, name)
         if self._fusion is None:
@@ -55,7 +54,7 @@ class RunsRetriever(BaseRetriever):
         return self._fusion.fuse(lists)
 
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
-        return {f"run {self._files[name].name}": run for name, (run, _) in self._runs.items()}
+        return {f"run {file.name}": run for file, run, _ in self._runs.values()}
 
     def _read(self, file: Path) -> tuple[Run, IntArray]:
         """The run, and the positions of its documents in the corpus."""
