@@ -12,7 +12,6 @@ from ragtune.services.payloads import RerankQuery
 from ragtune.services.querylog import sample_log, texts_of
 
 FOLDER = "log"
-"""Folder of the files, below that of the advice."""
 
 
 def write_sample(log: Path, folder: Path, max_docs: int, seed: int) -> list[str]:

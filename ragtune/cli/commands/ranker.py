@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtune.core.arguments import check_number
-from ragtune.core.batches import RETRY_AFTER_S
 from ragtune.core.errors import ConfigError
-from ragtune.core.policy.defaults import AUTO, BATCH_SIZE, TRUST
+from ragtune.core.policy.defaults import AUTO, BATCH_SIZE, RETRY_AFTER_S, TRUST
 from ragtune.core.units import UNITS
 
 if TYPE_CHECKING:
