@@ -81,19 +81,6 @@ def test_requests_are_read_as_other_servers_read_them(url: str, path: str) -> No
     assert [one["document"] for one in shown] == [{"text": documents[1]}, documents[0], documents[2]]
 
 
-def test_a_budget_is_kept_and_what_it_saved_is_told(url: str) -> None:
-    body = {"query": "tea", "documents": TEXTS, "scores": [0.1, 0.2, 0.3, 0.9, 0.5]}
-    own = ask(url, "/v2/rerank", {**body, "budget": {"docs": 2}}).json()["ragtune"]
-    assert (own["spent"]["docs"], own["saved"]["docs"], own["saved"]["calls"]) == (2, 3, 1)
-    assert own["stop"]["reason"] == "budget_exhausted"
-    assert own["spent"]["tokens"] > 0
-    assert 3 in own["reranked"]
-    assert len(own["reranked"]) == 2
-    everything = ask(url, "/v2/rerank", {**body, "budget": {"docs": None}}).json()
-    assert everything["ragtune"]["spent"]["docs"] == everything["ragtune"]["spent"]["calls"] * 5 == 5
-    assert everything["ragtune"]["saved"]["docs"] == 0
-
-
 def test_the_servers_budget_holds_unit_by_unit_unless_a_request_names_its_own(url: str) -> None:
     ranker = RerankServer(FunctionReranker(count_tea), "counter", budget={"docs": 2, "calls": 1}, batch_size=2)
 
