@@ -9,7 +9,6 @@ from typing import Any
 
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.core.plain import quoted
-from ragtune.facade.ranking import RankedDocument
 from ragtune.frameworks.shared import ESTIMATED, first_scores, if_all, reranker_from, signals_of, warn_of
 
 try:
@@ -57,7 +56,11 @@ class BudgetedRanker:
             top_k=self._top_k if top_k is None else top_k,
         )
         warn_of(ranking)
-        return {"documents": [_scored(documents[ranked.index], ranked) for ranked in ranking]}
+        found = [
+            replace(given := documents[one.index], score=one.score, meta={**given.meta, ESTIMATED: one.estimated})
+            for one in ranking
+        ]
+        return {"documents": found}
 
     def to_dict(self) -> dict[str, Any]:
         """What a pipeline's file keeps of this component."""
@@ -81,7 +84,3 @@ class BudgetedRanker:
         if isinstance(model, dict):
             arguments = {**arguments, "model": deserialize_callable(model[_FUNCTION])}
         return default_from_dict(cls, {**data, "init_parameters": arguments})
-
-
-def _scored(document: Document, ranked: RankedDocument) -> Document:
-    return replace(document, score=ranked.score, meta={**document.meta, ESTIMATED: ranked.estimated})

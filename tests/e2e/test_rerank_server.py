@@ -192,6 +192,8 @@ WRONG = {
     "llm_thoughts": (["--model", "m", "--llm", "listwise", "--llm-thinking-tokens", "-1"], "thinking_tokens=-1"),
     "windows": (["--model", "m", "--policy", "knockout", "--batch-size", "4"], "batch_size=4: allowed is None"),
     "cache": (["--model", "http://127.0.0.1:1", "--score-cache", "FOLDER"], "the score cache"),
+    "cache_ttl": (["--model", "m", "--score-cache-ttl", "5"], "--score-cache-ttl: allowed with --score-cache only"),
+    "fallback": (["--model", "http://127.0.0.1:1", "--fallback", "x 'open"], "x 'open: cannot be read (No closing"),
 }
 
 

@@ -138,24 +138,17 @@ def ranked_by(framework: str, *arguments: Any, **options: Any) -> Found:
 
 
 @ALL
-@pytest.mark.parametrize("given", ["an order", "scores", "scores and vectors"])
+@pytest.mark.parametrize("given", ["an order", "scores", "scores and vectors", "signals"])
 def test_an_adapter_gives_the_ranking_of_the_facade(framework: str, given: str) -> None:
-    scores = None if given == "an order" else SCORES
-    vectors = VECTORS if given == "scores and vectors" and framework != "langchain" else None
-    expected = BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS, scores, vectors=vectors)
-    found = ranked_by(framework, TEXTS, scores, vectors)
+    scores = SCORES if "scores" in given else None
+    vectors = VECTORS if "vectors" in given and framework != "langchain" else None
+    clicks = [None, *range(len(TEXTS) - 1)] if given == "signals" else None
+    options = {"signals": ["clicks"]} if clicks and framework != "sentence_transformers" else {}
+    signals = None if clicks is None else {"clicks": clicks}
+    expected = BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS, scores, vectors=vectors, signals=signals)
+    found = ranked_by(framework, TEXTS, scores, vectors, clicks, **options)
     assert [text for text, _ in found] == [document.document for document in expected]
     assert [score for _, score in found] == [document.reranker_score for document in expected]
-
-
-@ALL
-def test_an_adapter_hands_signals_on(framework: str) -> None:
-    clicks = [None, *range(len(TEXTS) - 1)]
-    expected = BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS, signals={"clicks": clicks})
-    assert expected.documents != BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS).documents
-    options = {} if framework == "sentence_transformers" else {"signals": ["clicks"]}
-    found = ranked_by(framework, TEXTS, None, None, clicks, **options)
-    assert [text for text, _ in found] == [document.document for document in expected]
 
 
 @pytest.mark.parametrize("framework", ["llamaindex", "haystack"])

@@ -100,10 +100,3 @@ def test_a_file_of_another_kind_is_refused_with_its_name(
     assert code == 2
     assert str(file) in err
     assert "Traceback" not in err
-
-
-def test_a_fallback_with_an_open_quote_is_refused_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
-    words = ["--model", "http://127.0.0.1:9/v2/rerank", "--fallback", "http://x 'unbalanced"]
-    assert main(["serve", "--store", "memory", *words]) == 2
-    err = capfd.readouterr().err
-    assert err == "error: --fallback http://x 'unbalanced: cannot be split into words (No closing quotation)\n"
