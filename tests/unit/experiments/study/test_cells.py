@@ -14,9 +14,9 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 from experiments.config.paths import PROJECT_ROOT
+from experiments.config.sources import Sources
 from experiments.replay import inputs
 from experiments.replay.executors import WorkersLostError
-from experiments.replay.inputs import Sources
 from experiments.report.study import Study
 from experiments.report.tables import policies_table
 from experiments.study.cells import FULL, jobs_of, run_jobs, study_of
