@@ -191,4 +191,4 @@ class Journal(JournalOf[QueryRecord]):
 
     @staticmethod
     def _parsed(line: bytes) -> QueryRecord:
-        return QueryRecord.from_line(line, stays=False)
+        return QueryRecord.from_line(line)
