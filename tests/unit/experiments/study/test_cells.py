@@ -155,7 +155,7 @@ def test_a_study_measures_fixed_depth_at_every_depth_and_all_curves_from_none_to
 @pytest.mark.parametrize(
     ("policy", "ordering", "words"),
     [
-        ("fixed_depth", "reranked_first", "every pool document reranked, reranked_first order"),
+        ("fixed_depth", "reranked_first", "the baseline without a limit, reranked_first order"),
         ("sliding", "posterior", "the baseline without a limit"),
     ],
 )
