@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragtune.services.payloads import RerankQuery
 from ragtune.services.querylog import sample_log, texts_of
-from ragtune.services.rerank_payloads import RerankQuery
 
 FOLDER = "log"
 

@@ -94,7 +94,7 @@ def test_the_library_ranks_as_the_replay_did(advice: SimpleNamespace) -> None:
         found = retriever.retrieve(make_context(query=query, query_id=query_id), 100)
         ids = {document.content: document.id for document in found}
         library = BudgetedReranker(
-            lambda _, texts, q=query_id, ids=ids: [table.score(q, ids[text]) for text in texts],
+            lambda _, texts, q=query_id, ids=ids: [*table.scores(q, [ids[text] for text in texts]).values()],
             docs=best["budget"],
             policy=best["policy"],
             batch_size=best["batch_size"],
