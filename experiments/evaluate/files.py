@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,14 +33,6 @@ def naming(file: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = error.filename or str(file)
         raise
-
-
-def let_go(*columns: NDArray[Any]) -> None:
-    """Give back the memory of rows that are mapped; their file is read again where they are needed again."""
-    for column in columns:
-        pages = getattr(column.base, "_mmap", None)
-        if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
-            pages.madvise(mmap.MADV_DONTNEED)
 
 
 class Rows:
