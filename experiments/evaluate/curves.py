@@ -42,15 +42,10 @@ class Steps:
             measures.of_states(map(_first_stage, records)),
         )
 
-    @property
-    def firsts(self) -> IntArray:
-        """The row of each query's first step, shape (q,)."""
-        firsts: IntArray = np.cumsum(self.counts) - self.counts
-        return firsts
-
     def at(self, docs: IntArray) -> IntArray:
         """The rows of the latest steps that each number of documents pays for, shape (q, len(docs))."""
-        rows: IntArray = self.firsts[:, None] + latest(self.counts, self.costs[:, 0], docs)
+        firsts = np.cumsum(self.counts) - self.counts
+        rows: IntArray = firsts[:, None] + latest(self.counts, self.costs[:, 0], docs)
         return rows
 
 
