@@ -32,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print one line, and return the verdict as exit code."""
     from experiments.compare.gate import WORDS, findings, verdict, write_junit
-    from experiments.compare.run_folder import find_runs
-    from experiments.compare.runs import reservations
+    from experiments.compare.runs import find_runs, reservations
 
     max_loss = check_number("--max-loss", arguments.max_loss, low=0.0)
     max_rise = check_number("--max-rise", arguments.max_rise, low=0.0)

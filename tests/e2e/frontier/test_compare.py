@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from experiments.compare.run_folder import find_runs
-from experiments.compare.runs import study_of_runs
+from experiments.compare.runs import find_runs, study_of_runs
 from ragtune.core.errors import ConfigError, InputError
 
 Run = Callable[..., SimpleNamespace]

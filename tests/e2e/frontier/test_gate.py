@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from experiments.compare.gate import FINE, UNDECIDED, WORSE
-from experiments.compare.run_folder import find_runs, rankings_of, traces_of
+from experiments.compare.runs import find_runs, rankings_of, traces_of
 from ragtune.cli.main import main
 
 
