@@ -1,6 +1,6 @@
 """The files of six committed presets are the pinned ones: the demo at a budget of 20 documents.
 
-Texts are compared byte for byte, numbers to six decimals: the last bits of a sum depend on the machine's linear algebra.
+Texts are compared byte for byte, numbers to six decimals: the last bits depend on the machine's linear algebra.
 ``PIN=1 python -m pytest tests/conformance/test_preset_files.py`` pins the files of today in ``preset_files.json``.
 """
 
