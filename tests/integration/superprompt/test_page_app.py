@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 from patience import HANG_S
-from streamlit.testing.v1 import AppTest
 
-from ragtune.superprompt.page import app
 from ragtune.superprompt.stages.base import ORDER
 
 BREAD = (
@@ -21,6 +19,8 @@ HOSTILE = (
 )
 PROMPT = "## Task\nExplain why my sourdough crumb is gummy.\n\n## Format\nA list"
 
+APP = Path(__file__).parents[3] / "ragtune" / "superprompt" / "page" / "app.py"
+AppTest = Any
 Start = Callable[..., AppTest]
 
 
@@ -39,10 +39,16 @@ def start(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     monkeypatch.setenv("RAGTUNE_PAGE_CORPUS", str(corpus_folder))
 
     def run(prompt: str = PROMPT) -> AppTest:
-        page = AppTest.from_file(str(Path(app.__file__)), default_timeout=HANG_S).run()
+        page = opened().run()
         return checked(page.text_area(key="prompt").set_value(prompt).run())
 
     return run
+
+
+def opened() -> AppTest:
+    from streamlit.testing.v1 import AppTest
+
+    return AppTest.from_file(str(APP), default_timeout=HANG_S)
 
 
 def checked(page: AppTest) -> AppTest:
@@ -71,7 +77,7 @@ def box(page: AppTest) -> str:
 
 
 def test_the_page_opens_with_an_example_and_only_a0_and_auto_enabled(start: Start) -> None:
-    page = AppTest.from_file(str(Path(app.__file__)), default_timeout=HANG_S)
+    page = opened()
     page.run()
     assert "## Task" in checked(page).text_area(key="prompt").value
     assert [button.key for button in page.button][: len(ORDER)] == [f"stage_{name}" for name in ORDER]
