@@ -107,7 +107,8 @@ NOT_HERE = {
     r"^leaderboard ": "tests/e2e/test_leaderboard.py runs it",
     r"executor=(ray|joblib)$": "tests/e2e/test_executors.py runs it",
     r"submitit_local": "tests/e2e/test_executors.py runs it",
-    r"^run -m .*launcher=joblib": "twelve jobs; a sweep of two runs here",
+    r"launcher=joblib": "tests/e2e/test_tracking.py runs it",
+    r"^(drift|reproduce) ": "tests/e2e/test_model_commands.py and test_reproduce.py run it",
 }
 """Why a command is not run here. It is parsed all the same."""
 
