@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import runpy
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import jupytext
-import matplotlib.pyplot as plt
 import pytest
 from nbformat import NotebookNode
+from patience import HANG_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(notebook.stem for notebook in EXAMPLES.glob("*.ipynb"))
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in {"OPENAI_BASE_URL", "DATA", "MODEL"}}
 
 
 def printed(notebook: NotebookNode) -> str:
@@ -42,15 +44,15 @@ def test_a_notebook_has_the_code_of_its_script(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_script_prints_what_its_notebook_shows(
-    name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(EXAMPLES)
-    monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.setattr(sys, "argv", [f"{name}.py"])
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    for variable in ("OPENAI_BASE_URL", "DATA", "MODEL"):
-        monkeypatch.delenv(variable, raising=False)
-    runpy.run_path(f"{name}.py", run_name="__main__")
-    plt.close("all")
-    assert capfd.readouterr().out == printed(committed(name))
+def test_a_script_prints_what_its_notebook_shows(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, f"{name}.py"],
+        cwd=EXAMPLES,
+        env={**ENVIRONMENT, "MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == printed(committed(name))

@@ -105,7 +105,7 @@ def test_a_sweeps_jobs_are_children_of_one_parent_run_and_one_that_fails_leaves_
     grid = [*tiny[:-1], "estimator=baseline,similarity", "budget.max_reranker_docs=5,-1", "hydra/launcher=joblib"]
     ended = main("-m", *grid, "hydra.sweep.dir=sweep", tracked=True)
     assert ended.code == 2
-    assert "error: job 1 (estimator=baseline budget.max_reranker_docs=-1): budget.max_reranker_docs=-1" in ended.err
+    assert "estimator=baseline budget.max_reranker_docs=-1): budget.max_reranker_docs=-1" in ended.err
     assert ended.err.splitlines()[-1] == "error: failed jobs: 1, 3"
     assert "Traceback" not in ended.err
     from mlflow import MlflowClient
