@@ -1,7 +1,5 @@
 """What all tests share: fakes, clocks, servers, a small collection and a small model."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import itertools

@@ -1,7 +1,5 @@
 """A language model that hangs, or fails at 30% while the driver is killed: nothing is lost and nothing paid twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The canonical blocks against their golden vectors (rule D14), by the library and over real servers."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import json

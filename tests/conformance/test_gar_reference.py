@@ -1,7 +1,5 @@
 """Our GAR takes the documents that its authors' implementation takes, in the same batches and order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Texts are compared byte for byte, numbers to six decimals: the last bits depend 
 ``PIN=1 python -m pytest tests/conformance/test_preset_files.py`` pins the files of today in ``preset_files.json``.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

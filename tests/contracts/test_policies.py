@@ -1,7 +1,5 @@
 """Every estimator and every scheduler that has a conf file keeps the contract."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``ragtune NAME ...``: one name for everything, from wherever it is said."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The same bytes in one process or many, today or tomorrow; sweeps of real runs, and a sampler by the headline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """``ragtune serve --model`` as a process, with a real cross-encoder, as its page says."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -16,11 +14,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from llm_server import Fault
 from patience import HANG_S, wait_until
 from serve_process import serving
 
 from ragtune.cli.main import main
-from tests.support.llm_server import Fault
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"

@@ -1,7 +1,5 @@
 """MLflow that is down, goes down, or is used by a sweep: never at the cost of a result; and what its UI shows."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The wheel, built from the source distribution and installed where nothing of the checkout can be seen."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a failing reranker may cost: never more than what it would have brought (rule F1), in nDCG@10."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Deterministic components that show what the controller did with them (rule H4): the fixture ``fakes``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Ranks by each framework's adapter, and gives its answer in one form."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any

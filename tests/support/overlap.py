@@ -1,7 +1,5 @@
 """A model that needs none: the share of the query's words that a text holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A reader's folder with what README and docs call DIR, OUT, MODEL, notes and so on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The adapters of frameworks, with the real ones: each says what the facade says, in its framework's words."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import importlib

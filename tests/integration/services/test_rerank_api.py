@@ -1,7 +1,5 @@
 """The rerank API of a running server: budgets, failures, warnings and figures; its dialects have their own tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

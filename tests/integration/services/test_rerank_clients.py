@@ -3,8 +3,6 @@
 Each is imported where it is used: together they take seconds, in each process that collects tests.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import importlib

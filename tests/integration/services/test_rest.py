@@ -1,7 +1,5 @@
 """REST answers what the library answers, and every failure as problem details."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

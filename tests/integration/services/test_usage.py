@@ -1,7 +1,5 @@
 """Daily limits of keys while the usage file is locked, and files that cannot be used."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

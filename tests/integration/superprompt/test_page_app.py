@@ -1,7 +1,5 @@
 """The page, run by Streamlit's own test runner: what is drawn, enabled and said after each click."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

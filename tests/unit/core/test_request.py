@@ -1,7 +1,5 @@
 """Clock, trace, context and meter of a request, and places for work with deadlines."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from types import SimpleNamespace
 

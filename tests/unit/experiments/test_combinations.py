@@ -1,7 +1,5 @@
 """Every estimator with every scheduler and budget, and reformulators in turn: none pays for scores and ignores them."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys

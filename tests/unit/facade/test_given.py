@@ -1,7 +1,5 @@
 """What the facade is given beside the query: documents, first stages, vectors and signals, in every form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The facade: candidates in, ranking out."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import inspect

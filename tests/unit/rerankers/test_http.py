@@ -1,7 +1,5 @@
 """Reranking over HTTP, against a real server that speaks every dialect and fails on demand."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import re

@@ -1,7 +1,5 @@
 """What a frontier configuration may say, and what it is told when it says something else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
