@@ -1,6 +1,5 @@
 """python scripts/compare.py: tracked runs side by side, and what cannot be compared: damaged runs, other measures."""
 
-import gzip
 import json
 import re
 import shutil
@@ -110,7 +109,7 @@ def damaged(two_runs: SimpleNamespace, tmp_path: Path) -> Callable[[str, bytes |
     return make
 
 
-FILES = ["summary.json", "config.yaml", "curve.csv", "per_query.parquet", "traces.jsonl.gz"]
+FILES = ["summary.json", "config.yaml", "curve.csv", "per_query.parquet"]
 
 
 @pytest.mark.parametrize(
@@ -121,8 +120,6 @@ FILES = ["summary.json", "config.yaml", "curve.csv", "per_query.parquet", "trace
         ("summary.json", b"{}"),
         ("config.yaml", b"seed: 0\n"),
         ("curve.csv", b"documents,documents_mean\n"),
-        ("traces.jsonl.gz", gzip.compress(b'{"query_id": "x", "events": []}\n', mtime=0)),
-        ("traces.jsonl.gz", gzip.compress(b"text" * 1000, mtime=0)[:20]),
     ],
 )
 def test_the_message_names_the_file(
