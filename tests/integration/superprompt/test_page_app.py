@@ -37,16 +37,12 @@ def start(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     monkeypatch.setenv("RAGTUNE_PAGE_CORPUS", str(corpus_folder))
 
     def run(prompt: str = PROMPT) -> AppTest:
-        page = opened().run()
+        from streamlit.testing.v1 import AppTest
+
+        page = AppTest.from_file(str(APP), default_timeout=HANG_S).run()
         return checked(page.text_area(key="prompt").set_value(prompt).run())
 
     return run
-
-
-def opened() -> AppTest:
-    from streamlit.testing.v1 import AppTest
-
-    return AppTest.from_file(str(APP), default_timeout=HANG_S)
 
 
 def checked(page: AppTest) -> AppTest:
@@ -72,17 +68,6 @@ def said(elements: Any) -> str:
 
 def box(page: AppTest) -> str:
     return page.code[0].value if page.code else ""
-
-
-def test_the_page_opens_with_an_example_and_only_a0_and_auto_enabled(start: Start) -> None:
-    page = opened()
-    page.run()
-    assert "## Task" in checked(page).text_area(key="prompt").value
-    assert [button.key for button in page.button][: len(ORDER)] == [f"stage_{name}" for name in ORDER]
-    assert enabled(page) == [ORDER[0]]
-    assert not page.button(key="auto").disabled
-    assert page.button(key="answer").disabled
-    assert not page.error
 
 
 def test_the_stages_run_by_hand_in_order_and_each_enables_the_next(start: Start) -> None:
