@@ -1,7 +1,5 @@
 """Bad input: one clear message that names the value and what is allowed, exit code 2, nothing left behind."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``ragtune serve`` and ``ragtune mcp`` as processes: real ports, real signals, real MCP clients, a real PostgreSQL."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

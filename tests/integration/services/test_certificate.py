@@ -1,7 +1,5 @@
 """What a certificate says of a shadow file, that it can be checked, and that a change is found out."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

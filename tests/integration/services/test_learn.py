@@ -1,7 +1,5 @@
 """The budget that a server learns: all at first, then less; all again or nothing where the scores change."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

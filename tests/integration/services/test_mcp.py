@@ -1,7 +1,5 @@
 """MCP answers what REST answers: a tool for every operation, with the same arguments, results and problems."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,11 +1,8 @@
 """The rerank API of a running server: budgets, failures, warnings and figures; its dialects have their own tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import cohere
 import httpx2
 import pytest
 from opentelemetry import metrics, trace
@@ -120,6 +117,8 @@ def test_bad_input_is_named(url: str, body: Any, status: int, kind: str, told: s
 
 
 def test_without_a_model_the_api_says_so_and_the_block_works() -> None:
+    import cohere
+
     with serving(None) as address:
         with pytest.raises(cohere.NotFoundError) as missing:
             cohere.ClientV2(KEY, base_url=address).rerank(model="m", query="tea", documents=TEXTS)

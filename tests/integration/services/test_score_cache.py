@@ -1,18 +1,16 @@
 """The score cache of the rerank server: it outlives the server, its scores expire, and its figures are shown."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from llm_server import LLMServer
 from rerank_server import HTTP, KEY, ask, serving
 
 from ragtune.data.caches.sqlitecache import SqliteCache
 from ragtune.rerankers.http.reranker import HttpReranker
 from ragtune.services.rerank import RerankServer
-from tests.support.llm_server import LLMServer
 
 TEXTS = ["Ships have sails.", "Statins lower cholesterol.", "Aspirin thins blood."]
 

@@ -1,7 +1,5 @@
 """What is reranked in full as well: never on a request's path, never with its text unless asked."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ids that are compared, and names of models that are loaded."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A key that is planted in the environment may leave in the Authorization header, and nowhere else."""
 
-from __future__ import annotations
-
 import base64
 import pickle
 import traceback

@@ -1,7 +1,5 @@
 """Retries, deadlines and the breaker; what a server says is believed only as far as it can be true, and paid for."""
 
-from __future__ import annotations
-
 import math
 import resource
 import time

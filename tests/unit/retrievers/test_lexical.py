@@ -1,7 +1,5 @@
 """Retrieval by words."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re

@@ -1,7 +1,5 @@
 """What schedulers send next, and when they stop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
