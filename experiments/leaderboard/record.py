@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
@@ -16,14 +18,14 @@ import numpy as np
 
 import ragtune
 from experiments.config.progress import Progress
+from experiments.config.sources import Sources
 from experiments.evaluate.curves import area
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
 from experiments.leaderboard.outside import Track, play
 from experiments.publish.files import write_text
 from experiments.replay.build import session_for
-from experiments.replay.component import component
-from experiments.replay.inputs import InputFiles, code_files
+from experiments.replay.inputs import InputFiles, code_files, targets_of
 from experiments.report.study import column_of
 from experiments.study import cellreplay
 from experiments.study.cells import FULL, START, jobs_of, run_jobs
@@ -82,12 +84,12 @@ class Recorder:
                 known = [*self.presets, *installed]
                 raise ConfigError(f"no policy {name!r}: allowed are {', '.join(known)}{did_you_mean(name, known)}")
             if name in self.presets:  # a package that it needs is missing before anything is replayed, not after
-                component(self._first.configuration(self._first.collections[0], self.presets[name]), "estimator")
+                session_for(self._first.configuration(self._first.collections[0], self.presets[name]))
         for name, figures in self._replayed([name for name in names if name in self.presets], progress).items():
             entry = self.presets[name]
             config = self._first.configuration(self._first.collections[0], entry)
             about = {"package": "ragtune", "version": ragtune.__version__, "label": entry.policy.label}
-            about |= {"kind": entry.kind, "code": self._inputs.code_of(config, cellreplay.__name__)[0]}
+            about |= {"kind": entry.kind, "code": _code([cellreplay.__name__, area.__module__, *targets_of(config)])}
             yield self._written(name, about, figures, _cpu_ms(config))
         for name in names:
             if name not in self.presets:
@@ -155,6 +157,24 @@ def _about(entry: EntryPoint) -> dict[str, Any]:
     about = {"package": entry.dist and entry.dist.name, "version": entry.dist and entry.dist.version}
     label = f"{entry.name} ({about['package']})"  # no preset's
     return {**about, "label": label, "kind": "outside", "code": _digest([sha256_of(file) for file in files])}
+
+
+def _code(modules: Sequence[str]) -> str:
+    """A digest of modules and of all of this project that they import, without comments and docstrings."""
+    return _digest([[name, _statements(file)] for name, file in Sources().files(modules).items()])
+
+
+@cache  # policies share most files
+def _statements(file: Path) -> str:
+    tree = ast.parse(file.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [line for line in node.body if not _is_text(line)]
+    return _digest([ast.dump(tree)])
+
+
+def _is_text(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
 def _cpu_ms(config: Mapping[str, Any]) -> float:
