@@ -89,7 +89,9 @@ class Recorder:
             entry = self.presets[name]
             config = self._first.configuration(self._first.collections[0], entry)
             about = {"package": "ragtune", "version": ragtune.__version__, "label": entry.policy.label}
-            about |= {"kind": entry.kind, "code": _code([cellreplay.__name__, area.__module__, *targets_of(config)])}
+            modules = [cellreplay.__name__, area.__module__, *targets_of(config)]
+            settings = [config[group] for group in ("estimator", "scheduler", "assembler")]
+            about |= {"kind": entry.kind, "code": _digest([_code(modules), *settings])}
             yield self._written(name, about, figures, _cpu_ms(config))
         for name in names:
             if name not in self.presets:
@@ -147,7 +149,7 @@ def _grid(unit: str, data: str | None, options: Sequence[str]) -> Grid:
     grid = load_grid(f"leaderboard_{unit}", [*options, *([f"data={data}"] if data else ["data=", DEMO])])
     there = [entry for entry in grid.collections if not data or Path(data, entry.group).is_dir()]
     if not there:
-        known = ", ".join(entry.group for entry in grid.collections)
+        known = ", ".join(dict.fromkeys(entry.group for entry in grid.collections))
         raise ConfigError(f"--data {data}: allowed is a folder with one of {known}")
     return replace(grid, collections=there)
 

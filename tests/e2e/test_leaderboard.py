@@ -50,7 +50,7 @@ CHEATS = {
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with records of two presets."""
     folder = tmp_path_factory.mktemp("board")
-    words = ["leaderboard", "run", "fixed_depth", "tourrank", "queries=4", "--date", "2026-11-28"]
+    words = ["leaderboard", "run", "fixed_depth", "gar", "queries=4", "--date", "2026-11-28"]
     assert main([*words, "--out", str(folder)]) == 0
     return folder
 
