@@ -91,6 +91,8 @@ def load_paper(name: str) -> Paper:
     for cell in paper.cells:
         if cell.expect is not ReproductionVerdict.EQUAL and not cell.why.strip():
             raise ConfigError(f"{file.name}: cell {cell.cell!r} needs why, since it expects {str(cell.expect)!r}")
+        if cell.expect is ReproductionVerdict.NOT_HERE and isinstance(cell.published, str):
+            raise ConfigError(f"{file.name}: cell {cell.cell!r} has no figure: allowed is a published one")
         if isinstance(cell.published, list) and cell.published[0] > cell.published[1]:
             raise ConfigError(f"{file.name}: cell {cell.cell!r}: the range {cell.published} does not ascend")
         if unknown := {*cell.run, *cell.against} - paper.settings.keys():
