@@ -32,9 +32,9 @@ class TerminatedError(KeyboardInterrupt):
 class Command(Protocol):
     """A command is a module; its docstring is what ``--help`` says. It imports what it needs when it runs.
 
-    Three more names are optional: ``VERBATIM = True`` has all words, ``--help`` included, arrive as they are as the only
-    argument that it declares; ``KEPT`` says what an interruption leaves and how to go on; ``BAD_INPUT`` is the exit code
-    of bad input where 2 has a meaning of its own.
+    Three more names are optional: ``VERBATIM = True`` has all words, ``--help`` included, arrive as they are as the
+    only argument that it declares; ``KEPT`` says what an interruption leaves and how to go on; ``BAD_INPUT`` is the
+    exit code of bad input where 2 is a verdict.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.core.plain import quoted
 from ragtune.facade.ranking import RankedDocument
@@ -38,6 +40,8 @@ class BudgetedRanker:
     def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
         self._model, self._top_k, self._signals, self._options = model, top_k, list(signals), options
         self._reranker = reranker_from(model, options)
+        if top_k is not None:
+            check_count("top_k", top_k, low=1)
 
     def warm_up(self) -> None:
         self._reranker.warm_up()
@@ -46,8 +50,10 @@ class BudgetedRanker:
     def run(self, query: str, documents: list[Document], top_k: int | None = None) -> dict[str, list[Document]]:
         """The documents, best first, as copies with their new ``score``: the model's, or an estimate.
 
-        ``meta["estimated"]`` is true where it is an estimate.
+        ``meta["estimated"]`` is true where it is an estimate. Of documents with the same id the one with the highest
+        score is kept, as by Haystack's rankers.
         """
+        documents = _unique(documents)
         ranking = self._reranker.rank(
             query,
             [document.content for document in documents],  # type: ignore[misc]  # one without is refused by name
@@ -81,6 +87,14 @@ class BudgetedRanker:
         if isinstance(model, dict):
             arguments = {**arguments, "model": deserialize_callable(model[_FUNCTION])}
         return default_from_dict(cls, {**data, "init_parameters": arguments})
+
+
+def _unique(documents: Sequence[Document]) -> list[Document]:
+    kept: dict[str, Document] = {}
+    for document in documents:
+        if document.id not in kept or (document.score or -inf) > (kept[document.id].score or -inf):
+            kept[document.id] = document
+    return list(kept.values())
 
 
 def _scored(document: Document, ranked: RankedDocument) -> Document:

@@ -26,6 +26,8 @@ class BudgetedCrossEncoder:
     Arguments that decide a score, such as ``prompt``, belong to the model: they are refused.
     """
 
+    num_labels = 1  # scores of a pair: the model is a reranker
+
     def __init__(self, model: Any, **options: Any) -> None:
         self.model, self.options = model, options
         self.reranker: BudgetedReranker = reranker_from(model, options)

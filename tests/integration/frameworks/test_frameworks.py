@@ -406,6 +406,10 @@ def test_a_pipeline_of_haystack_comes_back_from_its_file_and_ranks_the_same() ->
     assert asyncio.run(again.run_async(asked))["ranker"]["documents"] == found
     asked["ranker"]["top_k"] = 1
     assert pipeline.run(asked)["ranker"]["documents"] == found[:1]
+    twice = [Document(content=text, id="same", score=score) for text, score in (("first", 0.1), ("best", 0.9))]
+    assert [one.content for one in adapter("haystack")(overlap, docs=1).run(QUERY, twice)["documents"]] == ["best"]
+    with pytest.raises(ValueError, match="top_k=0"):
+        adapter("haystack")(overlap, docs=1, top_k=0)
 
 
 def test_what_haystack_cannot_write_down_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
