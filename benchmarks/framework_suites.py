@@ -1,4 +1,4 @@
-"""Runs test suites of frameworks, unchanged, with RAGtune's adapters in the place of the models that they are written for.
+"""Runs test suites of frameworks, unchanged, with RAGtune's adapters in the place of their models.
 
     python -m pytest -p benchmarks.framework_suites -c /dev/null -o anyio_mode=auto -n 0 TESTS...
 

@@ -91,7 +91,8 @@ class Recorder:
             about = {"package": "ragtune", "version": ragtune.__version__, "label": entry.policy.label}
             modules = [cellreplay.__name__, area.__module__, *targets_of(config)]
             settings = [config[group] for group in ("estimator", "scheduler", "assembler")]
-            about |= {"kind": entry.kind, "code": _digest([_code(modules), *settings])}
+            code = [[name, _statements(file)] for name, file in Sources().files(modules).items()]
+            about |= {"kind": entry.kind, "code": _digest([_digest(code), *settings])}
             yield self._written(name, about, figures, _cpu_ms(config))
         for name in names:
             if name not in self.presets:
@@ -161,22 +162,15 @@ def _about(entry: EntryPoint) -> dict[str, Any]:
     return {**about, "label": label, "kind": "outside", "code": _digest([sha256_of(file) for file in files])}
 
 
-def _code(modules: Sequence[str]) -> str:
-    """A digest of modules and of all of this project that they import, without comments and docstrings."""
-    return _digest([[name, _statements(file)] for name, file in Sources().files(modules).items()])
-
-
 @cache  # policies share most files
 def _statements(file: Path) -> str:
+    """A digest of a module without comments and docstrings."""
     tree = ast.parse(file.read_bytes())
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [line for line in node.body if not _is_text(line)]
+            is_text = [isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in node.body]
+            node.body = [each for each, skip in zip(node.body, is_text, strict=True) if not skip]
     return _digest([ast.dump(tree)])
-
-
-def _is_text(line: ast.stmt) -> bool:
-    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
 def _cpu_ms(config: Mapping[str, Any]) -> float:

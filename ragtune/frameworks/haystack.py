@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
 from typing import Any
 
 from ragtune.core.arguments import check_count
@@ -18,6 +17,7 @@ try:
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.core.errors import SerializationError
     from haystack.utils import deserialize_callable, serialize_callable
+    from haystack.utils.misc import _deduplicate_documents  # as all rankers of Haystack do
 except ImportError as error:
     raise MissingExtraError("ragtune.frameworks.haystack", "haystack") from error
 
@@ -53,7 +53,7 @@ class BudgetedRanker:
         ``meta["estimated"]`` is true where it is an estimate. Of documents with the same id the one with the highest
         score is kept, as by Haystack's rankers.
         """
-        documents = _unique(documents)
+        documents = _deduplicate_documents(documents)
         ranking = self._reranker.rank(
             query,
             [document.content for document in documents],  # type: ignore[misc]  # one without is refused by name
@@ -87,14 +87,6 @@ class BudgetedRanker:
         if isinstance(model, dict):
             arguments = {**arguments, "model": deserialize_callable(model[_FUNCTION])}
         return default_from_dict(cls, {**data, "init_parameters": arguments})
-
-
-def _unique(documents: Sequence[Document]) -> list[Document]:
-    kept: dict[str, Document] = {}
-    for document in documents:
-        if document.id not in kept or (document.score or -inf) > (kept[document.id].score or -inf):
-            kept[document.id] = document
-    return list(kept.values())
 
 
 def _scored(document: Document, ranked: RankedDocument) -> Document:

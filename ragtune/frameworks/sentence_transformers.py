@@ -85,16 +85,11 @@ class BudgetedCrossEncoder:
         scores = np.empty(len(pairs), dtype=np.float32)
         for own, ranking in zip(places.values(), rankings, strict=True):
             scores[[own[ranked.index] for ranked in ranking]] = [ranked.score for ranked in ranking]
-        return _as_asked(scores, convert_to_numpy, convert_to_tensor)[0 if is_one else slice(None)]
+        if convert_to_tensor or not convert_to_numpy:
+            import torch
 
-
-def _as_asked(scores: NDArray[np.float32], convert_to_numpy: bool, convert_to_tensor: bool) -> Any:
-    if convert_to_numpy and not convert_to_tensor:
-        return scores
-    import torch
-
-    tensor = torch.from_numpy(scores)
-    return tensor if convert_to_tensor else list(tensor)
+            scores = torch.from_numpy(scores) if convert_to_tensor else list(torch.from_numpy(scores))  # type: ignore[assignment]
+        return scores[0] if is_one else scores
 
 
 def _of_rank(further: dict[str, Any]) -> dict[str, Any]:
