@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.core.plain import quoted
 from ragtune.frameworks.shared import ESTIMATED, first_scores, if_all, reranker_from, signals_of, warn_of
@@ -15,6 +16,7 @@ try:
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.core.errors import SerializationError
     from haystack.utils import deserialize_callable, serialize_callable
+    from haystack.utils.misc import _deduplicate_documents  # as all rankers of Haystack do
 except ImportError as error:
     raise MissingExtraError("ragtune.frameworks.haystack", "haystack") from error
 
@@ -37,6 +39,8 @@ class BudgetedRanker:
     def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
         self._model, self._top_k, self._signals, self._options = model, top_k, list(signals), options
         self._reranker = reranker_from(model, options)
+        if top_k is not None:
+            check_count("top_k", top_k, low=1)
 
     def warm_up(self) -> None:
         self._reranker.warm_up()
@@ -45,8 +49,10 @@ class BudgetedRanker:
     def run(self, query: str, documents: list[Document], top_k: int | None = None) -> dict[str, list[Document]]:
         """The documents, best first, as copies with their new ``score``: the model's, or an estimate.
 
-        ``meta["estimated"]`` is true where it is an estimate.
+        ``meta["estimated"]`` is true where it is an estimate. Of documents with the same id the one with the highest
+        score is kept, as by Haystack's rankers.
         """
+        documents = _deduplicate_documents(documents)
         ranking = self._reranker.rank(
             query,
             [document.content for document in documents],  # type: ignore[misc]  # one without is refused by name

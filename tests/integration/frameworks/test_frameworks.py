@@ -259,8 +259,11 @@ def test_pairs_are_scored_within_the_budget_of_each_query_and_arguments_of_the_m
         encoder.rank(QUERY, TEXTS, prompt="judge: ")
     with pytest.raises(InputError, match=r"min_score: allowed in rank\(\)"):
         encoder.predict(pairs, min_score=0.9)
+    assert encoder.predict(np.array(pairs)) == pytest.approx(scores)
+    assert encoder.predict(pairs, convert_to_tensor=True).tolist() == pytest.approx(scores)
+    assert isinstance(encoder.predict(pairs[0]), np.float32)
     with pytest.raises(InputError, match="pair 0 is 'a'"):
-        encoder.predict(["a", "b"])
+        encoder.predict(["a", "b", "c"])
 
 
 def test_a_pipeline_of_haystack_comes_back_from_its_file_and_ranks_the_same() -> None:
@@ -283,6 +286,10 @@ def test_a_pipeline_of_haystack_comes_back_from_its_file_and_ranks_the_same() ->
     assert asyncio.run(again.run_async(asked))["ranker"]["documents"] == found
     asked["ranker"]["top_k"] = 1
     assert pipeline.run(asked)["ranker"]["documents"] == found[:1]
+    twice = [Document(content=text, id="same", score=score) for text, score in (("first", 0.1), ("best", 0.9))]
+    assert [one.content for one in adapter("haystack")(overlap, docs=1).run(QUERY, twice)["documents"]] == ["best"]
+    with pytest.raises(ValueError, match="top_k=0"):
+        adapter("haystack")(overlap, docs=1, top_k=0)
 
 
 def test_what_haystack_cannot_write_down_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
