@@ -18,13 +18,14 @@ import numpy as np
 
 import ragtune
 from experiments.config.progress import Progress
+from experiments.config.sources import Sources
 from experiments.evaluate.curves import area
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
 from experiments.leaderboard.outside import Track, play
 from experiments.publish.files import write_text
 from experiments.replay.build import session_for
-from experiments.replay.inputs import InputFiles, Sources, code_files, targets_of
+from experiments.replay.inputs import InputFiles, code_files, targets_of
 from experiments.report.study import column_of
 from experiments.study import cellreplay
 from experiments.study.cells import FULL, START, jobs_of, run_jobs

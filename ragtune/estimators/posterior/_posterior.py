@@ -252,7 +252,8 @@ class RelevancePosterior:
         return own
 
     def _prior_variance(self, design: FloatArray) -> FloatArray:
-        return (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
+        variance: FloatArray = (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
+        return variance
 
     def _features(self, columns: FloatArray, feedback: FloatArray) -> FloatArray:
         """Design matrix with the prior deviations folded in, so that its Gram matrix is the linear part of K."""

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import inspect
+import pickle
 from collections.abc import Sequence
 from typing import Any
 
