@@ -4,7 +4,7 @@ A check for continuous integration, from the files of two runs:
 
     ragtune gate BASE CANDIDATE --measure nDCG@10 --max-loss 0.005 --unit docs
 
-Exit codes: 0 fine, 1 worse, 2 cannot tell from these queries (or bad input, with an error).
+Exit codes: 0 fine, 1 worse, 2 cannot tell from these queries, 64 bad input (with an error, and no JUnit XML).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 
 from ragtune.core.arguments import check_number
 from ragtune.core.units import BY_SHORT
+
+BAD_INPUT = 64  # EX_USAGE of sysexits: 2 is a verdict
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,5 @@
 """python scripts/compare.py: tracked runs side by side, and what cannot be compared: damaged runs, other measures."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """``estimator.trust=auto``: a first pass over a sample of queries sets the dial."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Components out of configuration."""
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

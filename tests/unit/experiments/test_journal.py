@@ -1,7 +1,5 @@
 """Finished queries survive whatever happens to the process."""
 
-from __future__ import annotations
-
 import json
 import resource
 from pathlib import Path

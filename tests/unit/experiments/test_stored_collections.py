@@ -1,7 +1,5 @@
 """Large collections: a text is read where something reads it, tokens are counted once, processes share the files."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Kept cells: replayed again when the data changed or the file is damaged, and only then."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil
