@@ -119,6 +119,7 @@ def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> 
 def study_of(grid: Grid, cells: Cells, command: str) -> Study:
     """Make a study of the finished cells of a grid."""
     baseline = grid.configuration(grid.collections[0], grid.baseline)
+    full = {entry.name: cells[entry.name, grid.baseline.name, FULL] for entry in grid.collections}
     return Study(
         name=grid.name,
         question=grid.question,
@@ -134,16 +135,11 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         permutations=grid.permutations,
         level=grid.level,
         seed=grid.seed,
-        notes=_gaps(grid, cells),
+        notes=[f"warning: {name}: {n} {what}" for name, cell in full.items() for what, n in cell.warnings.items()],
         claims=grid.claims,
         choice=grid.choice,
         unit=grid.limited,
     )
-
-
-def _gaps(grid: Grid, cells: Cells) -> list[str]:
-    full = {entry.name: cells[entry.name, grid.baseline.name, FULL] for entry in grid.collections}
-    return [f"warning: {name}: {n} {what}" for name, cell in full.items() for what, n in cell.warnings.items()]
 
 
 def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> StudyCollection:

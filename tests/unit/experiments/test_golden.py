@@ -71,7 +71,6 @@ def unchecked() -> Iterator[None]:
     golden._differences.cache_clear()
     yield
     golden._differences.cache_clear()
-    experiment._warn_once.cache_clear()
 
 
 def run(folder: Path) -> str:
