@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.estimators.graph._neighbours import AlternatingEstimator, Alternation
 
 
+@dataclass
 class _Gar(Alternation):
     """The neighbour queue, kept from batch to batch, and made anew where the pool has grown or the budget differs."""
 
