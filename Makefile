@@ -85,7 +85,7 @@ clean: ## remove .venv and what was built
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile uv
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile uv
 
 $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(call install,--editable '.[experiments]')
