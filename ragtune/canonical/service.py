@@ -11,10 +11,11 @@ from typing import Any, Self, TypeVar
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.compression import compress
 from ragtune.canonical.embedding import embed
+from ragtune.canonical.fusion import fuse
 from ragtune.canonical.packaging import package
 from ragtune.canonical.permit import current
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
-from ragtune.canonical.retrieval import fuse, index, rerank, retrieve
+from ragtune.canonical.retrieval import index, rerank, retrieve
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.types import (
     Candidate,

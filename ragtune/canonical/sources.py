@@ -80,7 +80,7 @@ class Sources:
                 else:
                     content = self._read(name, file)
                     yield SourceDocument(doc_id=check_doc_id(name), content=content)
-            except Exception as error:  # noqa: BLE001 -- parsers raise anything on damaged files
+            except Exception as error:
                 self.skipped[name] = str(getattr(error, "strerror", None) or error) or type(error).__name__
 
     def _found(self, root: Path, given: str) -> dict[str, Path]:

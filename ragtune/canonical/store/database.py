@@ -26,6 +26,10 @@ T = TypeVar("T")
 MAX_SCAN_TUPLES = 100_000
 """Rows that a filtered HNSW search visits before it gives up."""
 
+_UPGRADE = """
+ALTER TABLE ragtune.collections ADD COLUMN IF NOT EXISTS settings jsonb NOT NULL DEFAULT '{}';
+UPDATE ragtune.schema_version SET version = 5
+"""
 _LOCK = 0x7261677475  # any number that all processes agree on
 _PGVECTOR_MIN = (0, 8)  # has iterative index scans
 _UNDEFINED_TABLE = "42P01"
@@ -96,15 +100,19 @@ class PostgresDatabase(BaseDatabase):
             found = self.run(lambda connection: _create(connection, wanted))
         if found is None:
             raise unknown(name, [collection.name for collection in self.collections()])
-        collection_id, kept = found
+        collection_id, kept, settings = found
         sql = Statements(collection_id, kept.embed_dims)
         used = check_same(kept, wanted, analyzer)
-        return PostgresStore(self.run, sql, kept, embedder, used, self._exact_below)
+        return PostgresStore(self.run, sql, kept, embedder, used, self._exact_below, settings)
 
     def collections(self) -> list[Collection]:
         sql = "SELECT name, embed_model, embed_dims, analyzer FROM ragtune.collections ORDER BY name"
         rows = self.run(lambda connection: connection.execute(sql).fetchall())
         return [_collection(row) for row in rows]
+
+    def settings(self, name: str) -> dict[str, Any]:
+        found = self.run(lambda connection: _find(connection, name))
+        return {} if found is None else found[2]
 
     def drop(self, name: str) -> bool:
         return self.run(lambda connection: _drop(connection, name))
@@ -196,17 +204,20 @@ class PostgresDatabase(BaseDatabase):
         return message
 
 
-def _find(connection: Any, name: str) -> tuple[int, Collection] | None:
-    sql = "SELECT collection_id, name, embed_model, embed_dims, analyzer FROM ragtune.collections WHERE name = %s"
+def _find(connection: Any, name: str) -> tuple[int, Collection, dict[str, Any]] | None:
+    sql = (
+        "SELECT name, embed_model, embed_dims, analyzer, collection_id, settings FROM ragtune.collections "
+        "WHERE name = %s"
+    )
     found = connection.execute(sql, (name,)).fetchone()
-    return None if found is None else (int(found[0]), _collection(found[1:]))
+    return None if found is None else (int(found[4]), _collection(found[:4]), found[5])
 
 
 def _collection(row: Sequence[Any]) -> Collection:
     return Collection(**dict(zip(Collection.model_fields, row, strict=True)))
 
 
-def _create(connection: Any, wanted: Collection) -> tuple[int, Collection]:
+def _create(connection: Any, wanted: Collection) -> tuple[int, Collection, dict[str, Any]]:
     """Return the collection, created unless another process was faster."""
     sql = (
         "INSERT INTO ragtune.collections (name, embed_model, embed_dims, analyzer) VALUES (%s, %s, %s, %s) "
@@ -220,7 +231,7 @@ def _create(connection: Any, wanted: Collection) -> tuple[int, Collection]:
         (collection_id,) = connection.execute(sql, values).fetchone()
         connection.execute(Statements(collection_id, wanted.embed_dims)("create_tables"))
         current().commit()
-    return int(collection_id), wanted
+    return int(collection_id), wanted, {}
 
 
 def _drop(connection: Any, name: str) -> bool:
@@ -247,6 +258,12 @@ def _ensure_schema(connection: Any) -> None:
                 sql = (files("ragtune.canonical.store") / "schema.sql").read_text(encoding="utf-8")
                 connection.execute(sql.format(version=SCHEMA_VERSION))
     (version,) = connection.execute("SELECT version FROM ragtune.schema_version").fetchone()
+    if version == SCHEMA_VERSION - 1:
+        with connection.transaction():
+            _lock_schema(connection)
+            for statement in _UPGRADE:
+                connection.execute(statement)
+        version = SCHEMA_VERSION
     if version != SCHEMA_VERSION:
         raise StoreError(
             f"the database's schema ragtune has version {version}: allowed is {SCHEMA_VERSION}; use another database, "

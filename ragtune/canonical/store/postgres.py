@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.canonical.analyzers import Analyzer, gone
+from ragtune.canonical.normalization import check_metadata
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.lexical import bm25, decode, query_terms
 from ragtune.canonical.store.rows import (
@@ -58,7 +59,9 @@ class PostgresStore(BaseStore):
         embedder: BaseEmbedder,
         analyzer: Analyzer,
         exact_below: int,
+        settings: dict[str, Any],
     ) -> None:
+        self.settings = settings
         self.collection = collection
         self.embedder = embedder
         self.analyzer = analyzer
@@ -66,6 +69,13 @@ class PostgresStore(BaseStore):
         self._sql = sql
         self._exact_below = exact_below
         self._is_indexed = False  # never becomes false again
+
+    def save_settings(self, settings: dict[str, Any]) -> None:
+        from psycopg.types.json import Jsonb
+
+        if not self._fetch(self._sql("save_settings"), (Jsonb(check_metadata(settings, "settings")),)):
+            raise gone(self.collection.name)
+        self.settings = {**self.settings, **settings}
 
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
         return self._write(chunks, embeddings, self._exact_below)

@@ -88,6 +88,9 @@ SELECT term, sum(n), %(level)s + 1, string_agg(content, ''::bytea) FROM old GROU
 DELETE FROM {postings};
 UPDATE ragtune.collections SET writes = 0, gone = 0 WHERE {own}
 
+-- save_settings
+UPDATE ragtune.collections SET settings = settings || %s WHERE {own} RETURNING 1
+
 -- read_is_indexed
 SELECT is_indexed FROM ragtune.collections WHERE {own}
 
