@@ -26,7 +26,7 @@ COMMANDS = {
     "pack": "write a collection, its candidates and its scores into one file",
     "export": "write a run in the form of TIRA, TREC, ranx or Hugging Face",
     "graph": "build the graph of a collection's nearest documents",
-    "ingest": "put a dataset into a collection of PostgreSQL",
+    "ingest": "put folders of documents, or a dataset, into a collection of PostgreSQL",
     "relog": "log finished runs to MLflow from their files",
     "reproduce": "compare published figures of papers with ours",
     "conformance": "compare decisions and ragd's answers with the golden ones",
