@@ -73,7 +73,7 @@ class PostgresDatabase(BaseDatabase):
         self._owner = os.getpid()
         self._closing = threading.Lock()
         self._is_closed = False
-        self._psycopg, self._secrets = _read_dsn(dsn)
+        self._psycopg, self._secrets = read_dsn(dsn)
         from psycopg_pool import ConnectionPool
 
         self._pool: Any = ConnectionPool(
@@ -157,7 +157,7 @@ class PostgresDatabase(BaseDatabase):
         try:
             connection.cancel_safe(timeout=_CONNECT_S)
         except self._psycopg.Error as error:
-            _log.warning("a statement could not be cancelled: %s", self._clean(error))
+            _log.warning("a statement could not be cancelled: %s", clean(error, self._secrets))
 
     def _reach_server(self, work: Callable[[Any], None]) -> None:
         try:
@@ -183,7 +183,7 @@ class PostgresDatabase(BaseDatabase):
 
     def _explained(self, error: Exception) -> StoreError:
         state = getattr(error, "sqlstate", None)
-        message = f"PostgreSQL: {self._clean(error)}" + (f" (SQLSTATE {state})" if state else "")
+        message = f"PostgreSQL: {clean(error, self._secrets)}" + (f" (SQLSTATE {state})" if state else "")
         if state == _UNDEFINED_TABLE:
             return MissingTableError(message)
         if state != _QUERY_CANCELED:
@@ -197,12 +197,6 @@ class PostgresDatabase(BaseDatabase):
             f"{message}; its transaction was undone. The limit of a statement is {limit}: ask for less at once, retry "
             "when the database is less busy, or raise the limit"
         )
-
-    def _clean(self, error: Exception) -> str:
-        message = " ".join(str(error).split())
-        for secret in self._secrets:
-            message = message.replace(secret, "***")
-        return message
 
 
 def _check_alive(connection: Any) -> None:
@@ -308,7 +302,16 @@ def require_psycopg() -> Any:
     return psycopg
 
 
-def _read_dsn(dsn: str) -> tuple[Any, list[str]]:
+def clean(error: Exception, secrets: Sequence[str]) -> str:
+    """The error's message in one line without passwords."""
+    message = " ".join(str(error).split())
+    for secret in secrets:
+        message = message.replace(secret, "***")
+    return message
+
+
+def read_dsn(dsn: str) -> tuple[Any, list[str]]:
+    """The package psycopg, and the secrets of a connection string, which is checked."""
     psycopg = require_psycopg()
     from psycopg.conninfo import conninfo_to_dict
 

@@ -99,7 +99,8 @@ def _plan(arguments: argparse.Namespace, store: BaseSearcher) -> RetrievalPlan:
 
     has_fitted = "fusion" in store.settings
     by_words = store.embedder.name.startswith("hashing")
-    default = "hybrid" if arguments.fusion or has_fitted or not by_words else "lexical"
+    has_vectors = arguments.table is None or arguments.vector is not None
+    default = "hybrid" if has_vectors and (arguments.fusion or has_fitted or not by_words) else "lexical"
     where: dict[str, Any] = {}
     for condition in arguments.where:
         name, is_given, value = condition.partition("=")
