@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -154,6 +155,7 @@ def _pages(data: bytes) -> tuple[Segment, ...]:
         from pypdf import PdfReader
     except ImportError as error:
         raise MissingExtraError("a PDF file", "documents") from error
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # what it repairs is no news
     texts = [page.extract_text() for page in PdfReader(io.BytesIO(data)).pages]
     if not any(text.strip() for text in texts):
         raise DatasetError("a PDF without text: it may be scanned")

@@ -85,7 +85,7 @@ def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None
     from mcp.types import ToolAnnotations
 
     class Arguments(FuncMetadata):
-        """Hands the arguments on as they are: the operation checks them, and reads no JSON out of strings."""
+        """Hands the arguments on as they are: the operation checks them."""
 
         def validate_arguments(self, arguments_to_validate: dict[str, Any]) -> dict[str, Any]:
             return {"arguments": arguments_to_validate}
@@ -95,7 +95,7 @@ def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None
     if ranker is not None:
         description, parameters, output = _with_documents(operation, parameters)
     return Tool(
-        fn=_call(operation, runner, ranker),
+        fn=_call(operation, runner, ranker, _structured(parameters)),
         name=operation.name,
         title=None,
         context_kwarg=None,
@@ -122,14 +122,23 @@ def _with_documents(block: Operation[Any], parameters: dict[str, Any]) -> tuple[
     )
 
 
+def _structured(parameters: dict[str, Any]) -> set[str]:
+    """Arguments that are never text. Some clients send them as JSON in a string."""
+    return {
+        name
+        for name, schema in parameters["properties"].items()
+        if not any(one.get("type") == "string" for one in (schema, *schema.get("anyOf", ()), *schema.get("oneOf", ())))
+    }
+
+
 def _call(
-    operation: Operation[Any], runner: Runner, ranker: RerankServer | None
+    operation: Operation[Any], runner: Runner, ranker: RerankServer | None, structured: set[str]
 ) -> Callable[..., Awaitable[CallToolResult]]:
     from mcp.types import CallToolResult, TextContent
 
     async def call(arguments: dict[str, Any]) -> CallToolResult:
         try:
-            data = _encode(arguments)
+            data = _encode({name: _read(value) if name in structured else value for name, value in arguments.items()})
             if ranker is None or "candidates" in arguments:
                 body = await runner.run(operation, data)
             else:
@@ -143,6 +152,13 @@ def _call(
         )
 
     return call
+
+
+def _read(value: Any) -> Any:
+    try:
+        return from_json(value, allow_inf_nan=False) if isinstance(value, str) else value
+    except ValueError:  # the operation says what is allowed
+        return value
 
 
 def _encode(arguments: dict[str, Any]) -> bytes:

@@ -65,7 +65,7 @@ def make_service(arguments: argparse.Namespace) -> RagService:
     for part in (*embedders.values(), *rerankers.values()):
         part.prepare()
     database = (lambda: _connect(arguments)) if is_lazy(arguments) else _connect(arguments)
-    return RagService(database, embedders, rerankers, max_batch)
+    return RagService(database, embedders, rerankers, max_batch, timeout_s=arguments.timeout)
 
 
 @contextmanager

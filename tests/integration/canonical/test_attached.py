@@ -54,9 +54,9 @@ def test_a_table_is_searched_by_words_vectors_and_both(dsn: str, tsv: str | None
 def test_what_does_not_fit_is_one_line(dsn: str) -> None:
     with pytest.raises(CollectionMismatchError, match=r"app.notes.v has vectors of 64 dims; .* has 256"):
         attach(dsn, HashingEmbedder(), "app.notes", "key", "body", vector="v").__enter__()
-    with pytest.raises(StoreError, match="column t.content does not exist"):
-        with attach(dsn, HashingEmbedder(), "app.notes", "key", "content") as table:
-            table.lexical_candidates("tea", 5, Filters())
+    missing = attach(dsn, HashingEmbedder(), "app.notes", "key", "content")
+    with pytest.raises(StoreError, match=r"column t\.content does not exist"), missing as table:
+        table.lexical_candidates("tea", 5, Filters())
 
 
 def test_the_command_searches_a_table(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
