@@ -55,7 +55,8 @@ def main() -> int:
             counts = ingest(Sources([folder]), store, lambda document: chunk(document, POLICY))
             questions = read_questions(OWN) if folder == python else judged(folder, arguments.every)
             sys.stdout.write(f"\n{folder.name}: {counts.chunks} chunks, {len(questions)} questions\n")
-            sys.stdout.write(fit(store, questions).table())
+            for name, row in fit(store, questions)[1].items():
+                sys.stdout.write(f"{name:<24}{row.top1:>8.3f}{row.top3:>8.3f}{row.ndcg:>9.3f}\n")
             sys.stdout.flush()
     return 0
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
+from ragtune.canonical.analyzers import same_model
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.compression import compress
 from ragtune.canonical.embedding import embed
@@ -212,7 +213,7 @@ class RagService:
             except UnknownCollectionError:
                 self._stores.pop(collection, None)
         kept = next((one.embed_model for one in self.database.collections() if one.name == collection), None)
-        fitting = (embedder for embedder in self.embedders.values() if embedder.name == kept)
+        fitting = (embedder for embedder in self.embedders.values() if kept and same_model(kept, embedder.name))
         store = self.database.open(collection, next(fitting, self.embedders[self._default]))
         self._stores[collection] = store
         return work(store)

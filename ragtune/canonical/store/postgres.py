@@ -176,7 +176,7 @@ class PostgresStore(BaseStore):
             sent = np.frombuffer(near or b"", [("place", ">i4"), ("dims", ">i4"), ("vector", ">f4", len(query))])
             blocks = zip(*(column or [] for column in postings), strict=True)
             matrix = sent["vector"].astype(np.float32)
-            scored = zip(sent["place"].tolist(), cosines(matrix, query), matrix.any(axis=1), strict=True)
+            scored = zip(sent["place"].tolist(), cosines(matrix, query), np.linalg.norm(matrix, axis=1), strict=True)
             lists = {
                 VECTOR: {place: score for place, score, has_vector in scored if has_vector},
                 LEXICAL: _best(self._scores(blocks, chunks, length), plan.candidate_pool),

@@ -110,14 +110,15 @@ def _plan(arguments: argparse.Namespace, store: BaseSearcher) -> RetrievalPlan:
             where[name] = json.loads(value)
         except ValueError:
             where[name] = value
+    options = {
+        "mode": arguments.mode or default,
+        "k": arguments.k,
+        "candidate_pool": max(50, arguments.k),
+        "fusion": arguments.fusion or ("fitted" if has_fitted else "rrf"),
+        "filters": {"tags_all": arguments.tag, "metadata": where},
+    }
     try:
-        return RetrievalPlan(
-            mode=arguments.mode or default,
-            k=arguments.k,
-            candidate_pool=max(50, arguments.k),
-            fusion=arguments.fusion or ("fitted" if has_fitted else "rrf"),
-            filters={"tags_all": arguments.tag, "metadata": where},  # type: ignore[arg-type]
-        )
+        return RetrievalPlan.model_validate(options)
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from error
@@ -147,10 +148,13 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
 
 def _fit(store: BaseSearcher, file: Path) -> int:
     from ragtune.canonical.fitting import fit, read_questions
+    from ragtune.canonical.store.base import BaseStore
 
-    found = fit(store, read_questions(file))
-    sys.stdout.write(found.table())
-    if hasattr(store, "save_settings"):
-        store.save_settings({"fusion": found.fusion})
-        sys.stdout.write(f"kept with the collection: {json.dumps(found.fusion)}\n")
+    fusion, rows = fit(store, read_questions(file))
+    sys.stdout.write(f"{'':<24}{'top 1':>8}{'top 3':>8}{'nDCG@10':>9}\n")
+    for name, row in rows.items():
+        sys.stdout.write(f"{name:<24}{row.top1:>8.3f}{row.top3:>8.3f}{row.ndcg:>9.3f}\n")
+    if isinstance(store, BaseStore):
+        store.save_settings({"fusion": fusion})
+        sys.stdout.write(f"kept with the collection: {json.dumps(fusion)}\n")
     return 0
