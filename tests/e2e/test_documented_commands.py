@@ -23,7 +23,7 @@ import uvicorn
 from command_line import ROOT
 from joblib.externals.loky import get_reusable_executor
 
-from experiments.cli.help import help_text
+from experiments.cli.main import help_text
 from experiments.config.compose import compose, composed, plain
 from ragtune.cli import harness
 from ragtune.cli.dispatch import Command, Parser, declare
@@ -101,7 +101,7 @@ NOT_HERE = {
     r"^conformance$": "takes a minute; .ci/run runs it",
     r"^score --out datasets/demo": "makes the shipped score table of the demo anew from 341 texts and 50 queries",
     r"retriever\.mode=": "searches a collection that the reader has ingested; tests/e2e/test_ingest.py does both",
-    r"^(ingest|search|prompt) .*--(collection|table)": "needs the reader's documents; tests/e2e/test_ingest.py runs both",
+    r"^(ingest|search|prompt) .*--(collection|table)": "needs the reader's documents: tests/e2e/test_ingest.py",
     r"^(gate|explain) ": "tests/e2e/frontier/test_gate.py runs it",
     r"^(export|pack) |dataset=pack:|callbacks=tirex": "tests/e2e/test_export.py and test_pack.py run it",
     r"^leaderboard ": "tests/e2e/test_leaderboard.py runs it",
