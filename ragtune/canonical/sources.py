@@ -15,16 +15,15 @@ from ragtune.core.errors import DatasetError, InputError, MissingExtraError
 from ragtune.data.corpus import Document
 from ragtune.data.files.textfile import id_of, read_json, read_lines
 
-MARKDOWN = (".md", ".markdown", ".html", ".htm", ".xhtml")
+_HTML = (".html", ".htm", ".xhtml")
+MARKDOWN = (".md", ".markdown", *_HTML)
 """Files whose headings are found; the text of HTML becomes Markdown."""
 
-TEXT = (".txt", ".text", ".rst", ".adoc")
-RECORDS = (".jsonl", ".ndjson", ".jsonl.gz")
-CORPUS = ("corpus.jsonl", "corpus.jsonl.gz")
-SUFFIXES = (*MARKDOWN, *TEXT, ".pdf", *RECORDS)
+_RECORDS = (".jsonl", ".ndjson", ".jsonl.gz")
+_CORPUS = ("corpus.jsonl", "corpus.jsonl.gz")
+SUFFIXES = (*MARKDOWN, ".txt", ".text", ".rst", ".adoc", ".pdf", *_RECORDS)
 
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
-_HIGH = re.compile(rb"[\xa0-\xff]")
+_CONTROL, _HIGH = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]"), re.compile(rb"[\xa0-\xff]")
 _LATIN_SHARE = 0.1  # Cyrillic, Greek and CJK encodings have more bytes above 127
 _NOT_CONTENT = "script, style, nav, header, footer, template, a.headerlink"
 _IDS, _TEXTS = ("_id", "id", "doc_id"), ("text", "content", "contents", "body")
@@ -35,10 +34,8 @@ class Sources:
 
     A document's id is the folder's name and the path below it; ``#`` and the record's id follow for JSON lines. A BEIR
     corpus (a folder with ``corpus.jsonl``) keeps its own ids. Text that is not UTF-8 is read as Latin-1 if it has no
-    control characters and at most a tenth of its bytes are above 127, which other encodings exceed.
-
-    Args:
-        paths: folders and files. Hidden files are left out, and files of other forms.
+    control characters and at most a tenth of its bytes are above 127, which other encodings exceed. Hidden files and
+    files of other forms are left out.
 
     Attributes:
         skipped: reason by file or record, complete after an iteration.
@@ -62,76 +59,55 @@ class Sources:
         self.skipped: dict[str, str] = {}
         self.notes: dict[str, str] = {}
         self._files: dict[str, Path] = {}
-        self._corpora: set[str] = set()
-        roots: list[str] = []
-        for path in paths:
-            root = Path(path).expanduser().resolve()
-            if root.name in roots:
-                raise DatasetError(f"two sources are named {root.name!r}: allowed are different names")
-            roots.append(root.name)
-            self._files |= self._found(root, str(path))
+        roots = [Path(path).expanduser().resolve() for path in paths]
+        names = tuple(f"{root.name}/" for root in roots)
+        if repeated := {name for name in names if names.count(name) > 1}:
+            raise DatasetError(f"sources {sorted(repeated)}: allowed are folders and files of different names")
+        for root in roots:
+            self._files |= _files_of(root)
         self.size = sum(file.stat().st_size for file in self._files.values())
-        self.prefixes = None if self._corpora else tuple(f"{name}/" for name in roots)
+        self.prefixes = None if self._files.keys() & set(_CORPUS) else names
 
     def __iter__(self) -> Iterator[SourceDocument]:
         for name, file in sorted(self._files.items()):
             try:
-                if name.endswith(RECORDS):
+                if name.endswith(_RECORDS):
                     yield from self._records(name, file)
                 else:
-                    content = self._read(name, file)
-                    yield SourceDocument(doc_id=check_doc_id(name), content=content)
-            except Exception as error:
+                    yield SourceDocument(doc_id=check_doc_id(name), content=self._content(name, file))
+            except Exception as error:  # parsers raise anything on damaged files
                 self.skipped[name] = str(getattr(error, "strerror", None) or error) or type(error).__name__
 
-    def _found(self, root: Path, given: str) -> dict[str, Path]:
-        if root.is_file():
-            return {f"{root.name}/{root.name}" if not root.name.endswith(RECORDS) else f"{root.name}/": root}
-        if not root.is_dir():
-            raise DatasetError(f"{given!r}: there is no such folder or file")
-        if corpus := next((root / name for name in CORPUS if (root / name).is_file()), None):
-            self._corpora.add(corpus.name)
-            return {corpus.name: corpus}
-        below = [(file.relative_to(root), file) for file in root.rglob("*")]
-        found = {
-            _storable(f"{root.name}/{path.as_posix()}"): file
-            for path, file in below
-            if file.name.lower().endswith(SUFFIXES) and not any(part.startswith(".") for part in path.parts)
-        }
-        files = {name: file for name, file in found.items() if file.is_file()}
-        if not files:
-            raise DatasetError(f"{given!r} holds no document: allowed are files named {', '.join(SUFFIXES)}")
-        return files
-
-    def _read(self, name: str, file: Path) -> Content:
-        data = file.read_bytes()
-        if file.suffix.lower() == ".pdf":
-            return _pages(data)
-        text = self._text(name, data)
-        return _markdown_of(text) if file.suffix.lower() in MARKDOWN[2:] else text
-
-    def _text(self, name: str, data: bytes) -> str:
+    def _content(self, name: str, file: Path) -> Content:
+        data, form = file.read_bytes(), file.suffix.lower()
         if not data.strip():
             raise DatasetError("it is empty")
+        if form == ".pdf":
+            return _pages(data)
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            return data.decode("utf-16")
+            text = data.decode("utf-16")
+        elif b"\0" in data:
+            raise DatasetError("a binary file")
+        else:
+            text = self._decoded(name, data)
+        return _markdown_of(text) if form in _HTML else text
+
+    def _decoded(self, name: str, data: bytes) -> str:
         try:
-            if b"\0" not in data:
-                return data.decode("utf-8-sig")
+            return data.decode("utf-8-sig")
         except UnicodeDecodeError:
-            if not _CONTROL.search(data) and len(_HIGH.findall(data)) <= _LATIN_SHARE * len(data):
-                self.notes[name] = "not UTF-8, read as Latin-1"
-                return data.decode("latin-1")
-            raise DatasetError("not UTF-8, and not Latin-1 beyond doubt: save it as UTF-8") from None
-        raise DatasetError("a binary file")
+            if _CONTROL.search(data) or len(_HIGH.findall(data)) > _LATIN_SHARE * len(data):
+                raise DatasetError("not UTF-8, and not Latin-1 beyond doubt: save it as UTF-8") from None
+        self.notes[name] = "not UTF-8, read as Latin-1"
+        return data.decode("latin-1")
 
     def _records(self, name: str, file: Path) -> Iterator[SourceDocument]:
         for number, line in read_lines(file):
-            place = f"{name.rstrip('/')}:{number}"
+            place = f"{name}:{number}"
             try:
                 record = read_json(line)
                 own = id_of(next((record[key] for key in _IDS if key in record), number), place, "_id")
-                doc_id = check_doc_id(own if name in self._corpora else f"{name}#{own}")
+                doc_id = check_doc_id(own if name in _CORPUS else f"{name}#{own}")
                 text = next(record[key] for key in _TEXTS if isinstance(record.get(key), str))
                 found = source_of(Document(id=doc_id, title=str(record.get("title") or ""), text=text))
             except (ValueError, TypeError, AttributeError, StopIteration, InputError):
@@ -146,8 +122,21 @@ def source_of(document: Document) -> SourceDocument:
     return SourceDocument(doc_id=document.id, content=document.content, metadata={"title": title} if title else {})
 
 
-def _storable(name: str) -> str:
-    return name.encode(errors="surrogateescape").decode(errors="replace")
+def _files_of(root: Path) -> dict[str, Path]:
+    """Files by the ids of their documents."""
+    if root.is_file():
+        return {f"{root.name}/{root.name}": root}
+    if not root.is_dir():
+        raise DatasetError(f"{str(root)!r}: there is no such folder or file")
+    if corpus := next((root / name for name in _CORPUS if (root / name).is_file()), None):
+        return {corpus.name: corpus}
+    files = [file for file in root.rglob("*") if file.name.lower().endswith(SUFFIXES) and file.is_file()]
+    found = {file.relative_to(root): file for file in files}
+    shown = {path: file for path, file in found.items() if not any(part.startswith(".") for part in path.parts)}
+    if not shown:
+        raise DatasetError(f"{str(root)!r} holds no document: allowed are files named {', '.join(SUFFIXES)}")
+    names = {path: f"{root.name}/{path.as_posix()}".encode(errors="surrogateescape") for path in shown}
+    return {names[path].decode(errors="replace"): file for path, file in shown.items()}
 
 
 def _pages(data: bytes) -> tuple[Segment, ...]:

@@ -26,10 +26,11 @@ _ARRAYS = """
 SELECT * FROM (
     SELECT {row}, (
         SELECT sum(a * b) / nullif(sqrt(sum(a * a)), 0)
-        FROM unnest(t.{vector}::float8[], %(query)s::float8[]) x (a, b)
+        FROM unnest(t.{vector}::float8[], translate(%(query)s, '[]', '{{}}')::float8[]) x (a, b)
     ) AS score FROM {table} t WHERE {passes}
 ) found WHERE score IS NOT NULL ORDER BY score DESC LIMIT %(k)s
 """
+_FIRST = "SELECT pg_typeof({vector})::text, {vector} FROM {table} WHERE {vector} IS NOT NULL LIMIT 1"
 _WORDS = """
 WITH wanted AS (SELECT lexeme FROM unnest(to_tsvector(%(language)s::regconfig, %(query)s))),
 matching AS (
@@ -71,7 +72,7 @@ class AttachedTable(BaseSearcher):
         if "vector" not in self._statements:
             raise ConfigError("--vector COLUMN is missing: the column of the table's vectors")
         query = check_query(embedding, len(embedding)).tolist()
-        return self._search("vector", str(query) if self._statements["is_vector"] else query, k, filters)
+        return self._search("vector", str(query), k, filters)
 
     def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
         return self._search("lexical", check_string(query, "query"), k, filters)
@@ -102,8 +103,7 @@ def attach(
         dsn: connection string; None is ``$RAGTUNE_DSN``.
         embedder: the model that made the table's vectors; it embeds the questions.
         table: name, with its schema if that is not on the search path.
-        id: column of unique ids.
-        text: column of texts.
+        id, text: columns of unique ids and of texts.
         tsv: column of a ``tsvector`` of the texts, e.g. a generated one; None makes one of each text in each search.
         vector: column of vectors: ``vector`` or ``halfvec`` of pgvector, or an array of numbers; None has none.
         language: text search configuration.
@@ -119,41 +119,31 @@ def attach(
         >>> with attach("dbname=app", HashingEmbedder(), "public.articles", text="body") as table:  # doctest: +SKIP
         ...     table.lexical_candidates("green tea", 5, Filters())
     """
-    given = dsn or os.environ.get("RAGTUNE_DSN")
-    if not given:
+    if not (given := dsn or os.environ.get("RAGTUNE_DSN")):
         raise ConfigError("--table needs the server of the table: --dsn or RAGTUNE_DSN")
     psycopg, secrets = read_dsn(given)
+    sql = psycopg.sql
+    names = {"table": sql.Identifier(*table.split(".")), "id": sql.Identifier(id), "text": sql.Identifier(text)}
+    names |= {"row": sql.SQL(_ROW).format(**names), "passes": sql.SQL(_PASSES).format(**names)}
+    made = sql.SQL("to_tsvector(%(language)s::regconfig, t.{})").format(names["text"])
+    names["document"] = made if tsv is None else sql.SQL("t.{}").format(sql.Identifier(tsv))
     try:
         with psycopg.connect(given, autocommit=True) as connection:
             connection.execute("SET default_transaction_read_only = on")
-            statements = _composed(connection, embedder, table, id, text, tsv, vector)
+            statements = {"lexical": sql.SQL(_WORDS).format(**names)}
+            if vector is not None:
+                names["vector"] = sql.Identifier(vector)
+                kind, value = connection.execute(sql.SQL(_FIRST).format(**names)).fetchone() or ("vector", None)
+                _check_dims(value, embedder, f"{table}.{vector}")
+                statements["vector"] = sql.SQL(_ARRAYS if "[" in kind else _VECTORS).format(**names, kind=sql.SQL(kind))
             yield AttachedTable(connection, embedder, language, statements)
     except psycopg.Error as error:
         raise StoreError(f"PostgreSQL: {clean(error, secrets)}") from None
 
 
-def _composed(
-    connection: Any, embedder: BaseEmbedder, table: str, id: str, text: str, tsv: str | None, vector: str | None
-) -> dict[str, Any]:
-    from psycopg import sql
-
-    names: dict[str, Any] = {"table": sql.Identifier(*table.split(".")), "id": sql.Identifier(id)}
-    names["text"] = sql.Identifier(text)
-    names |= {"row": sql.SQL(_ROW).format(**names), "passes": sql.SQL(_PASSES).format(**names)}
-    made = sql.SQL("to_tsvector(%(language)s::regconfig, t.{})").format(names["text"])
-    names["document"] = made if tsv is None else sql.SQL("t.{}").format(sql.Identifier(tsv))
-    found: dict[str, Any] = {"lexical": sql.SQL(_WORDS).format(**names)}
-    if vector is None:
-        return found
-    names["vector"] = sql.Identifier(vector)
-    kind = "SELECT pg_typeof({vector})::text, {vector} FROM {table} WHERE {vector} IS NOT NULL LIMIT 1"
-    first = connection.execute(sql.SQL(kind).format(**names)).fetchone()
-    name, value = first or ("vector", None)
-    dims = None if value is None else len(value) if isinstance(value, list) else str(value).count(",") + 1
-    if dims not in (None, dimension(embedder)):
+def _check_dims(value: Any, embedder: BaseEmbedder, column: str) -> None:
+    dims = len(value) if isinstance(value, list) else str(value).count(",") + 1
+    if value is not None and dims != (wanted := dimension(embedder)):
         raise CollectionMismatchError(
-            f"{table}.{vector} has vectors of {dims} dims; the embedder {embedder.name!r} has {dimension(embedder)}"
+            f"{column} has vectors of {dims} dims; the embedder {embedder.name!r} has {wanted}"
         )
-    found["is_vector"] = name in ("vector", "halfvec")
-    found["vector"] = sql.SQL(_VECTORS if found["is_vector"] else _ARRAYS).format(**names, kind=sql.SQL(name))
-    return found

@@ -18,7 +18,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=("lexical", "vector", "hybrid"), help="by words, by vectors, or both")
     parser.add_argument("--fusion", choices=("rrf", "scores", "fitted"), help="of hybrid; default: fitted, else rrf")
     parser.add_argument("-k", type=int, default=5, metavar="N", help="results")
-    parser.add_argument("--tag", action="append", default=[], help="results must have this tag; repeatable")
     parser.add_argument("--where", action="append", default=[], metavar="NAME=VALUE", help="equal metadata; repeatable")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--fit", metavar="FILE", type=Path, help="labelled questions, for weights of the fusion")
@@ -93,35 +92,27 @@ def _opened(arguments: argparse.Namespace) -> Iterator[BaseSearcher]:
 
 
 def _plan(arguments: argparse.Namespace, store: BaseSearcher) -> RetrievalPlan:
-    from pydantic import ValidationError
-
     from ragtune.canonical.policies import RetrievalPlan
+    from ragtune.core.arguments import check_count
 
-    has_fitted = "fusion" in store.settings
-    by_words = store.embedder.name.startswith("hashing")
     has_vectors = arguments.table is None or arguments.vector is not None
-    default = "hybrid" if has_vectors and (arguments.fusion or has_fitted or not by_words) else "lexical"
+    knows_meanings = arguments.fusion or "fusion" in store.settings or not store.embedder.name.startswith("hashing")
     where: dict[str, Any] = {}
     for condition in arguments.where:
         name, is_given, value = condition.partition("=")
         if not is_given:
             raise ConfigError(f"--where {condition}: allowed is NAME=VALUE")
-        try:
-            where[name] = json.loads(value)
-        except ValueError:
-            where[name] = value
+        with suppress(ValueError):
+            value = json.loads(value)
+        where[name] = value
     options = {
-        "mode": arguments.mode or default,
-        "k": arguments.k,
+        "mode": arguments.mode or ("hybrid" if has_vectors and knows_meanings else "lexical"),
+        "k": check_count("-k", arguments.k, low=1, high=1000),
         "candidate_pool": max(50, arguments.k),
-        "fusion": arguments.fusion or ("fitted" if has_fitted else "rrf"),
-        "filters": {"tags_all": arguments.tag, "metadata": where},
+        "fusion": arguments.fusion or ("fitted" if "fusion" in store.settings else "rrf"),
+        "filters": {"metadata": where},
     }
-    try:
-        return RetrievalPlan.model_validate(options)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from error
+    return RetrievalPlan.model_validate(options)
 
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
