@@ -2,8 +2,8 @@
 
     python benchmarks/bench_hybrid.py [FOLDER ...] --model FOLDER [--every 1]
 
-Each FOLDER is a collection with ``qrels/test.tsv``. Without one, the language reference that Python ships (79 files) is
-searched for the questions of ``benchmarks/questions/python.jsonl``. A store in memory searches exactly.
+Each FOLDER is a collection with ``qrels/test.tsv``, whose documents are a chunk each. Without one, the language
+reference that Python ships (79 files) is searched for the questions of ``benchmarks/questions/python.jsonl``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from pydoc_data.topics import topics
 
@@ -24,7 +25,7 @@ from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 
 OWN = Path(__file__).with_name("questions") / "python.jsonl"
-POLICY = ChunkPolicy(method="paragraphs")
+PARAGRAPHS, WHOLE = ChunkPolicy(method="paragraphs"), ChunkPolicy(max_tokens=1_000_000)
 
 
 def judged(folder: Path, every: int) -> Questions:
@@ -52,7 +53,8 @@ def main() -> int:
             (python / f"{name}.rst").write_text(text, encoding="utf-8")
         for folder in arguments.folders or [python]:
             store = MemoryDatabase().open("docs", embedder, create=True)
-            counts = ingest(Sources([folder]), store, lambda document: chunk(document, POLICY))
+            policy = PARAGRAPHS if folder == python else WHOLE
+            counts = ingest(Sources([folder]), store, partial(chunk, policy=policy))
             questions = read_questions(OWN) if folder == python else judged(folder, arguments.every)
             sys.stdout.write(f"\n{folder.name}: {counts.chunks} chunks, {len(questions)} questions\n")
             for name, row in fit(store, questions)[1].items():

@@ -19,7 +19,8 @@ Questions = Sequence[tuple[str, Mapping[str, float]]]
 """Each question with the grades > 0 of the documents that answer it."""
 
 _POOL, _DEPTH, _FOLDS = 50, 10, 5
-_SHARES = [place / 20 for place in range(21)]  # weights of the vectors
+_CHOICES = {f"{method} {place / 20:g}": (method, place / 20) for method in ("rrf", "scores") for place in range(21)}
+"""By name, methods of fusion with weights of the vectors."""
 
 
 class Figures(NamedTuple):
@@ -47,7 +48,7 @@ def read_questions(file: Path) -> Questions:
 
 
 def fit(store: BaseSearcher, questions: Questions) -> tuple[dict[str, Any], dict[str, Figures]]:
-    """Choose the weights of a fusion by scores with the best mean nDCG@10 of documents (a document: its best chunk).
+    """Choose the fusion, by ranks or scores, and its weights by mean nDCG@10 of documents (a document: its best chunk).
 
     Args:
         store: a collection or table with texts and vectors.
@@ -65,25 +66,24 @@ def fit(store: BaseSearcher, questions: Questions) -> tuple[dict[str, Any], dict
             LEXICAL: store.lexical_candidates(question, _POOL, Filters()),
         }
         lists = {name: [(one.key, one.score) for one in candidates] for name, candidates in found.items()}
-        scores = {LEXICAL: dict(lists[LEXICAL]), VECTOR: dict(lists[VECTOR]), "rrf": fused_scores(lists, "rrf", {})}
-        for share in _SHARES:
-            weights = {VECTOR: share, LEXICAL: 1 - share}
-            scores[f"{share:.2f}"] = fused_scores(lists, "scores", {"weights": weights})
+        scores = {LEXICAL: dict(lists[LEXICAL]), VECTOR: dict(lists[VECTOR])}
+        for choice, (method, share) in _CHOICES.items():
+            scores[choice] = fused_scores(lists, method, {"weights": {VECTOR: share, LEXICAL: 1 - share}})
         by_question.append({name: _figures(given, grades) for name, given in scores.items()})
     best = _best(by_question)
     others = [_best([one for place, one in enumerate(by_question) if place % _FOLDS != fold]) for fold in range(_FOLDS)]
     rows = {name: _mean([one[name] for one in by_question]) for name in (LEXICAL, VECTOR)}
-    named = {"hybrid, rrf": "rrf", "hybrid, equal scores": "0.50", f"hybrid, fitted ({best})": best}
-    rows |= {title: _mean([one[name] for one in by_question]) for title, name in named.items()}
+    rows |= {f"hybrid, {name}": _mean([one[name] for one in by_question]) for name in ("rrf 0.5", "scores 0.5", best)}
     held_out = [one[others[place % _FOLDS]] for place, one in enumerate(by_question)]
     rows["hybrid, cross-validated"] = _mean(held_out)
-    return {"fusion": "scores", "weights": {VECTOR: float(best), LEXICAL: round(1 - float(best), 2)}}, rows
+    method, share = _CHOICES[best]
+    return {"fusion": method, "weights": {VECTOR: share, LEXICAL: round(1 - share, 2)}}, rows
 
 
 def _best(by_question: Sequence[Mapping[str, Figures]]) -> str:
-    """The weight with the best mean; of equal ones, the nearest to one half."""
-    means = {s: round(fmean([one[f"{s:.2f}"].ndcg for one in by_question] or [0.0]), 9) for s in _SHARES}
-    return f"{max(_SHARES, key=lambda share: (means[share], -abs(share - 0.5))):.2f}"
+    """The choice with the best mean; of equal ones, that with weights nearest to one half."""
+    means = {name: round(fmean([one[name].ndcg for one in by_question] or [0.0]), 9) for name in _CHOICES}
+    return max(_CHOICES, key=lambda name: (means[name], -abs(_CHOICES[name][1] - 0.5)))
 
 
 def _figures(scores: Mapping[tuple[str, int], float], grades: Mapping[str, float]) -> Figures:

@@ -234,7 +234,7 @@ def test_folders_are_mirrored_searched_and_only_bad_files_are_left_out(
 
     (tmp_path / "questions.jsonl").write_text('{"question": "boiling", "docs": ["docs/tea.md"]}\n')
     out, _ = call("search", "--fit", str(tmp_path / "questions.jsonl"))
-    assert "hybrid, fitted (0.50)" in out
+    assert "hybrid, rrf 0.5 " in out
     answer = json.loads(call("search", "boiling tea", "--json")[0])
     assert (answer["mode"], answer["fusion"], answer["results"][0]["sources"].keys()) == (
         *("hybrid", "fitted"),
