@@ -9,6 +9,7 @@ from typing import Any
 
 from ragtune.canonical.embedding import embed
 from ragtune.canonical.fusion import LEXICAL, VECTOR
+from ragtune.canonical.fusion import fuse as fuse  # its former place
 from ragtune.canonical.normalization import check_string
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.base import BaseSearcher, BaseStore
