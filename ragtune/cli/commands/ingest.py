@@ -27,9 +27,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
-from experiments.commands import add_overrides
+from ragtune.cli import harness
 from ragtune.cli.commands.options import add_store_options
 
 KEPT = "finished batches are kept: repeat the command to go on"
@@ -37,7 +38,7 @@ KEPT = "finished batches are kept: repeat the command to go on"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Folders and their options, or overrides of conf/ingest.yaml."""
-    add_overrides(parser, "folders and files, or options of a dataset", root="ingest")
+    parser.add_argument("overrides", nargs="+", metavar="FOLDER", help="also files, or NAME=VALUE of a dataset")
     parser.add_argument("--collection", metavar="NAME", help="required with folders")
     parser.add_argument("--chunk-tokens", metavar="N", type=int, default=256, help="no chunk is longer")
     parser.add_argument("--analyzer", metavar="NAME", help="of a new collection: english, german, ..., cjk, none")
@@ -48,15 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ingest and print the counts."""
     if not any("=" not in word or Path(word).exists() for word in arguments.overrides):
-        from experiments.prepare.ingest import run as ingest
-
-        sys.stdout.write(f"{ingest(arguments.overrides)}\n")
+        sys.stdout.write(f"{harness.part('prepare.ingest').run(arguments.overrides)}\n")
         return 0
     return _ingest_folders(arguments)
 
 
 def _ingest_folders(arguments: argparse.Namespace) -> int:
-    from experiments.publish.progress import progress_bar
     from ragtune.canonical.chunking import chunk
     from ragtune.canonical.ingestion import ingest
     from ragtune.canonical.policies import ChunkPolicy
@@ -81,8 +79,17 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
             return False
         return arguments.prune if sources.prefixes is None else doc_id.startswith(sources.prefixes)
 
-    label = f"{arguments.collection}, chunks"
-    with open_store(arguments, create=True) as store, progress_bar(label, enabled=True) as progress:
+    end, every = ("\r", 0.2) if sys.stderr.isatty() else ("\n", 30.0)
+    shown = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        nonlocal shown
+        if (now := time.monotonic()) - shown >= every:
+            shown = now
+            sys.stderr.write(f"{arguments.collection}: {done} of about {total} chunks{end}")
+            sys.stderr.flush()
+
+    with open_store(arguments, create=True) as store:
         counts = ingest(sources, store, cut, progress, sources.size, prune=is_gone)
     sys.stdout.write(f"{counts}\n")
     for title, reasons in (("noted", sources.notes), ("skipped", sources.skipped)):
