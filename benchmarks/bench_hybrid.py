@@ -20,7 +20,7 @@ from ragtune.canonical.chunking import chunk
 from ragtune.canonical.fitting import Questions, fit, read_questions
 from ragtune.canonical.ingestion import ingest
 from ragtune.canonical.policies import ChunkPolicy
-from ragtune.canonical.sources import Sources
+from ragtune.canonical.sources import DocumentFiles
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 
@@ -54,7 +54,7 @@ def main() -> int:
         for folder in arguments.folders or [python]:
             store = MemoryDatabase().open("docs", embedder, create=True)
             policy = PARAGRAPHS if folder == python else WHOLE
-            counts = ingest(Sources([folder]), store, partial(chunk, policy=policy))
+            counts = ingest(DocumentFiles([folder]), store, partial(chunk, policy=policy))
             questions = read_questions(OWN) if folder == python else judged(folder, arguments.every)
             sys.stdout.write(f"\n{folder.name}: {counts.chunks} chunks, {len(questions)} questions\n")
             for name, row in fit(store, questions)[1].items():

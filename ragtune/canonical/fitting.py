@@ -23,7 +23,7 @@ _CHOICES = {f"{method} {place / 20:g}": (method, place / 20) for method in ("rrf
 """By name, methods of fusion with weights of the vectors."""
 
 
-class Figures(NamedTuple):
+class ModeFigures(NamedTuple):
     """Shares of questions with an answer in the top 1 and top 3, and nDCG@10."""
 
     top1: float
@@ -47,7 +47,7 @@ def read_questions(file: Path) -> Questions:
     return found
 
 
-def fit(store: BaseSearcher, questions: Questions) -> tuple[dict[str, Any], dict[str, Figures]]:
+def fit(store: BaseSearcher, questions: Questions) -> tuple[dict[str, Any], dict[str, ModeFigures]]:
     """Choose the fusion, by ranks or scores, and its weights by mean nDCG@10 of documents (a document: its best chunk).
 
     Args:
@@ -59,7 +59,7 @@ def fit(store: BaseSearcher, questions: Questions) -> tuple[dict[str, Any], dict
         each fifth of the questions the weights that suit the others: what to expect of new questions.
     """
     vectors = embed([question for question, _ in questions], store.embedder)
-    by_question: list[dict[str, Figures]] = []
+    by_question: list[dict[str, ModeFigures]] = []
     for (question, grades), vector in zip(questions, vectors, strict=True):
         found = {
             VECTOR: store.vector_candidates(vector, _POOL, Filters()),
@@ -80,22 +80,22 @@ def fit(store: BaseSearcher, questions: Questions) -> tuple[dict[str, Any], dict
     return {"fusion": method, "weights": {VECTOR: share, LEXICAL: round(1 - share, 2)}}, rows
 
 
-def _best(by_question: Sequence[Mapping[str, Figures]]) -> str:
+def _best(by_question: Sequence[Mapping[str, ModeFigures]]) -> str:
     """The choice with the best mean; of equal ones, that with weights nearest to one half."""
     means = {name: round(fmean([one[name].ndcg for one in by_question] or [0.0]), 9) for name in _CHOICES}
     return max(_CHOICES, key=lambda name: (means[name], -abs(_CHOICES[name][1] - 0.5)))
 
 
-def _figures(scores: Mapping[tuple[str, int], float], grades: Mapping[str, float]) -> Figures:
+def _figures(scores: Mapping[tuple[str, int], float], grades: Mapping[str, float]) -> ModeFigures:
     keys = sorted(scores, key=lambda key: (-scores[key], key))
     gains = [grades.get(doc_id, 0.0) for doc_id in list(dict.fromkeys(doc_id for doc_id, _ in keys))[:_DEPTH]]
     ideal = _dcg(sorted(grades.values(), reverse=True)[:_DEPTH])
-    return Figures(float(any(gains[:1])), float(any(gains[:3])), _dcg(gains) / ideal if ideal else 0.0)
+    return ModeFigures(float(any(gains[:1])), float(any(gains[:3])), _dcg(gains) / ideal if ideal else 0.0)
 
 
 def _dcg(gains: Sequence[float]) -> float:
     return sum(gain / log2(rank + 2) for rank, gain in enumerate(gains))
 
 
-def _mean(figures: Sequence[Figures]) -> Figures:
-    return Figures(*(fmean(column) for column in zip(*figures, strict=True)))
+def _mean(figures: Sequence[ModeFigures]) -> ModeFigures:
+    return ModeFigures(*(fmean(column) for column in zip(*figures, strict=True)))

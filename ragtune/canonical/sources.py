@@ -29,7 +29,7 @@ _NOT_CONTENT = "script, style, nav, header, footer, template, a.headerlink"
 _IDS, _TEXTS = ("_id", "id", "doc_id"), ("text", "content", "contents", "body")
 
 
-class Sources:
+class DocumentFiles:
     """The documents of folders and files, in the order of their ids; what cannot be read is skipped, with its reason.
 
     A document's id is the folder's name and the path below it; ``#`` and the record's id follow for JSON lines. A BEIR
@@ -48,10 +48,10 @@ class Sources:
 
     Examples:
         >>> import tempfile
-        >>> from ragtune.canonical.sources import Sources
+        >>> from ragtune.canonical.sources import DocumentFiles
         >>> folder = Path(tempfile.mkdtemp(suffix="docs"))
         >>> _ = (folder / "tea.md").write_text("# Tea")
-        >>> [document.content for document in Sources([folder])]
+        >>> [document.content for document in DocumentFiles([folder])]
         ['# Tea']
     """
 

@@ -58,7 +58,7 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
     from ragtune.canonical.chunking import chunk
     from ragtune.canonical.ingestion import ingest
     from ragtune.canonical.policies import ChunkPolicy
-    from ragtune.canonical.sources import MARKDOWN, Sources
+    from ragtune.canonical.sources import MARKDOWN, DocumentFiles
     from ragtune.canonical.types import Chunk, SourceDocument
     from ragtune.cli.commands.options import open_store
     from ragtune.core.arguments import check_count
@@ -66,7 +66,7 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
 
     if arguments.collection is None:
         raise ConfigError("--collection NAME is missing: the collection that the folders go to")
-    sources = Sources(arguments.overrides)
+    sources = DocumentFiles(arguments.overrides)
     tokens = check_count("--chunk-tokens", arguments.chunk_tokens, low=1)
     markdown, text = (ChunkPolicy(method=method, max_tokens=tokens) for method in ("markdown", "paragraphs"))
 
