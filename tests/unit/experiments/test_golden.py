@@ -1,7 +1,5 @@
 """Golden decisions: one file a component, every change of one is told by name, and a run checks those it uses."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator
