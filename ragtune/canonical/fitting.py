@@ -57,6 +57,16 @@ def fit(store: BaseSearcher, questions: Questions) -> tuple[dict[str, Any], dict
     Returns:
         Changes of a :class:`ragtune.canonical.RetrievalPlan`, and mean figures by mode. ``cross-validated`` has for
         each fifth of the questions the weights that suit the others: what to expect of new questions.
+
+    Examples:
+        >>> from ragtune.canonical import chunk, index
+        >>> from ragtune.canonical.fitting import fit
+        >>> from ragtune.canonical.store.memory import MemoryDatabase
+        >>> from ragtune.embedders.hashing import HashingEmbedder
+        >>> store = MemoryDatabase().open("docs", HashingEmbedder(dims=64), create=True)
+        >>> _ = index(chunk("Green tea.", doc_id="tea"), store)
+        >>> fit(store, [("green tea", {"tea": 1.0})])[1]["lexical"]
+        ModeFigures(top1=1.0, top3=1.0, ndcg=1.0)
     """
     vectors = embed([question for question, _ in questions], store.embedder)
     by_question: list[dict[str, ModeFigures]] = []
