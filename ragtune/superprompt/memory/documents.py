@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.canonical import chunk, normalize
+from ragtune.canonical.chunking import HEADINGS
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.types import Candidate, Filters
 from ragtune.core.errors import DatasetError
@@ -22,6 +23,7 @@ from ragtune.data.docvectors import DocumentVectors
 from ragtune.data.text import terms
 from ragtune.llm.types import well_formed
 from ragtune.superprompt.memory.inputs import MARKDOWN, Documents
+from ragtune.superprompt.memory.sections import Sections, context, path_at, underlined_headings
 from ragtune.superprompt.options import Chunking
 from ragtune.superprompt.reading.text import clean, content_words
 from ragtune.superprompt.super_prompt import ContextChunk
@@ -129,8 +131,12 @@ class DocumentMemory(BaseMemory):
         chunks = []
         for name, text in texts.items():
             policy = chunking.markdown if name.lower().endswith(MARKDOWN) else chunking.text
-            pieces = chunk(normalize(clean(text)), policy, doc_id=well_formed(name))
-            chunks += [ContextChunk.of(piece, "memory") for piece in pieces]
+            normal = normalize(clean(text))
+            pieces = [ContextChunk.of(piece, "memory") for piece in chunk(normal, policy, doc_id=well_formed(name))]
+            if policy is chunking.text and (headings := underlined_headings(normal.text)):
+                for piece in pieces:
+                    piece.metadata[HEADINGS] = path_at(headings, piece.start)
+            chunks += pieces
         return cls(chunks)
 
     def prepare(self) -> None:
@@ -163,7 +169,15 @@ class DocumentMemory(BaseMemory):
 
     @cached_property
     def index(self) -> TermIndex:
-        return TermIndex([item.snippet for item in self.chunks])
+        return TermIndex([f"{context(item)} {item.snippet}".lstrip() for item in self.chunks])
+
+    @cached_property
+    def sections(self) -> Sections | None:
+        """The sections of the chunks; None for passages, of which most stand under no heading."""
+        titled = sum(bool(item.metadata.get(HEADINGS)) for item in self.chunks)
+        if 2 * titled < len(self.chunks) or not self.chunks:
+            return None
+        return Sections(self.chunks, self.index, TermIndex([context(item) for item in self.chunks]))
 
     @cached_property
     def _vectors(self) -> NDArray[np.float32]:
