@@ -111,7 +111,8 @@ def flaws_of(wanted: dict[str, Any], done: SuperPrompt) -> list[str]:
     kind, keys = wanted["kind"], wanted.get("keys", [])
     separator = wanted.get("separator", ",")
     marks = {
-        "json": "json" in spec.lower() and shape.lstrip()[:1] in {"array": "[", "object": "{"}.get(wanted.get("root", ""), "[{"),
+        "json": "json" in spec.lower()
+        and shape.lstrip()[:1] in {"array": "[", "object": "{"}.get(wanted.get("root", ""), "[{"),
         "csv": "csv" in spec.lower() and (not keys or shape.split("\n")[0] == separator.join(keys)),
         "sql": "sql" in spec.lower(),
         "code": wanted.get("language_of_code", "code") in spec.lower(),
@@ -148,7 +149,9 @@ def _show(judged: dict, done: SuperPrompt, hits: list, bullets: list, notices: l
 
 
 def _print(results: dict[str, list[dict[str, Any]]]) -> None:
-    print("| set | prompts | attachments | precision | mean of prompts | recall | bullets useful | format | notices, uncovered | covered | CPU s |")
+    print(
+        "| set | prompts | attachments | precision | mean of prompts | recall | bullets useful | format | notices, uncovered | covered | CPU s |"
+    )
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name, rows in results.items():
         covered = [row for row in rows if row["is_covered"]]
@@ -198,10 +201,14 @@ def _demo(model: Path | None) -> None:
     for row in asked:
         noticed[row["half"]].append(_has_notice(pipeline.run_all(SuperPrompt.raw(row["text"]))))
     means = [statistics.mean(values) for values in (counts, precisions, recalls, bullets, false)]
-    print("\n| demo | attachments | precision | recall | relevant bullets | false notices | uncovered: notices by part |")
+    print(
+        "\n| demo | attachments | precision | recall | relevant bullets | false notices | uncovered: notices by part |"
+    )
     print("|---|---:|---:|---:|---:|---:|---:|")
     shares = " / ".join(f"{statistics.mean(values):.0%}" for values in noticed.values())
-    print(f"| 50 | {means[0]:.1f} | {means[1]:.2f} | {means[2]:.2f} | {means[3]:.0%} of {len(bullets)} | {means[4]:.0%} | {shares} |")
+    print(
+        f"| 50 | {means[0]:.1f} | {means[1]:.2f} | {means[2]:.2f} | {means[3]:.0%} of {len(bullets)} | {means[4]:.0%} | {shares} |"
+    )
 
 
 def _has_notice(done: SuperPrompt) -> bool:

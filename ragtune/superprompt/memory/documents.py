@@ -28,6 +28,8 @@ from ragtune.superprompt.options import Chunking
 from ragtune.superprompt.reading.text import clean, content_words
 from ragtune.superprompt.super_prompt import ContextChunk
 
+_SAMPLE = 20
+
 
 @dataclass(frozen=True)
 class Matches:
@@ -47,6 +49,10 @@ class BaseMemory(ABC):
     def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
         """Return a weight > 0 for each term, larger for rarer ones; None where the memory compares no terms."""
         return None
+
+    def sample(self) -> Sequence[str]:
+        """Return some texts that show the documents' language; empty where only a search shows any."""
+        return ()
 
     def close(self) -> None:  # noqa: B027 - most hold no connections
         """Close connections."""
@@ -166,6 +172,9 @@ class DocumentMemory(BaseMemory):
             return None
         texts = len(self.chunks)
         return {term: float(np.log1p(texts / (1.0 + self.index.frequency(term)))) for term in sorted(terms)}
+
+    def sample(self) -> Sequence[str]:
+        return [item.snippet for item in self.chunks[:: 1 + len(self.chunks) // _SAMPLE]]
 
     @cached_property
     def index(self) -> TermIndex:

@@ -100,9 +100,7 @@ class Sections:
         weighted = self._of_sections[:, [p for p in places if p >= 0]] @ idf[np.array(places) >= 0]
         section[known] = weighted[self._section[rows[known]]]
         places = [self._headings.columns.get(term, -1) for term in terms]
-        headings[known] = (
-            self._of_headings[rows[known]][:, [p for p in places if p >= 0]] @ idf[np.array(places) >= 0]
-        )
+        headings[known] = self._of_headings[rows[known]][:, [p for p in places if p >= 0]] @ idf[np.array(places) >= 0]
         links = np.array([len(_LINK.findall(text)) / max(1, len(_WORD.findall(text))) for text in texts])
         model = self._model
         logits = model.intercept + model.similarity * similarities + model.links * links

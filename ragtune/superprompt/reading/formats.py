@@ -31,7 +31,10 @@ _VERB = (
     r"\b(?:answer|respond|reply|return|output|format|present|deliver|render|print|give(?:\s+(?:me|it|them|us))?|"
     r"make(?:\s+(?:me|it))?|create|generate|produce|provide|write(?:\s+(?:me|it|them))?|show(?:\s+(?:me|it|them))?|use|antworte|gib)"
 )
-_ASKED = re.compile(rf"{_VERB}(?:\s+(?!(?:about|on|over|regarding|über)\b)[\w'-]+){{0,5}}?\s+(?:in|as|with|using|only|als|mit)?\s*{_FORM}", re.IGNORECASE)
+_ASKED = re.compile(
+    rf"{_VERB}(?:\s+(?!(?:about|on|over|regarding|über)\b)[\w'-]+){{0,5}}?\s+(?:in|as|with|using|only|als|mit)?\s*{_FORM}",
+    re.IGNORECASE,
+)
 _ONLY = (
     rf"\b(?:only|just|nur|ausschließlich)\s+(?:{_FORM}|code)\b|(?:{_FORM}|\bcode)\s+(?:only|alone)\b"
     rf"|\b(?:output|format|answer|reply|ausgabe|antwort)\s*:\s*{_FORM}"
@@ -97,7 +100,8 @@ _SEPARATORS = {
     "|": r"pipes?",
 }
 _ARRAY = re.compile(
-    r"\barray\b|\bjson\W+(?:list|liste)\b|\b(?:list|liste)\s+(?:of|von|aus)\s+(?:json\W+)?(?:objects|objekten)\b", re.IGNORECASE
+    r"\barray\b|\bjson\W+(?:list|liste)\b|\b(?:list|liste)\s+(?:of|von|aus)\s+(?:json\W+)?(?:objects|objekten)\b",
+    re.IGNORECASE,
 )
 _JUST = re.compile(
     r"\b(?:only|just|nur|ausschließlich|nothing\s+else)\b|\b(?:no|without|keine|ohne)\s+(?:explanations?|comments?|text|"
@@ -195,7 +199,9 @@ class Details(NamedTuple):
     def of(cls, text: str) -> Details:
         """Read the details from a request, outside its material."""
         text = request_in(text)
-        named = " ".join(name for name, words in _SEPARATORS.items() if re.search(rf"\b(?:{words})\b", text, re.IGNORECASE))
+        named = " ".join(
+            name for name, words in _SEPARATORS.items() if re.search(rf"\b(?:{words})\b", text, re.IGNORECASE)
+        )
         found = _KEYS.search(text) or _HEAD_ROW.search(text)
         written = re.split(r"\s*[,;|/]\s*(?:and\s+|und\s+)?|\s+(?:and|und)\s+", found[1]) if found else []
         counted, length = _COUNT.search(text), _LENGTH.search(text)
@@ -232,7 +238,9 @@ class Details(NamedTuple):
         name = "" if recipe is None else recipe.name
         keys, said = ", ".join(self.keys), []
         if keys and name == "JSON":
-            said.append(f"{'Output an array of objects, each' if self.is_array else 'Use objects'} with the keys {keys}.")
+            said.append(
+                f"{'Output an array of objects, each' if self.is_array else 'Use objects'} with the keys {keys}."
+            )
         elif keys and name in ("CSV", "table"):
             said.append(f"Use the columns {keys}, in this order.")
         if name == "CSV" and self.separator != ",":

@@ -106,7 +106,6 @@ class GateEvidence:
             above = [chunk_id for chunk_id in self.ids if self.coverage[chunk_id] >= least]
         return above[: self.floor.weak_selection] if self.is_weak(self.ids) else above
 
-
     def _gaining(self) -> list[str]:
         """Candidates that add something: probability times the share of terms that no kept candidate has."""
         least = self.floor.relative_probability * max(self.scores.values(), default=0.0)

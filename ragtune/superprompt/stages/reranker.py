@@ -121,9 +121,7 @@ class LatentRerankStage(BaseRerankStage):
 
     label = "terms and latent semantic analysis of the documents, without a model"
 
-    def __init__(
-        self, index: TermIndex, request_words: Collection[str] = (), sections: Sections | None = None
-    ) -> None:
+    def __init__(self, index: TermIndex, request_words: Collection[str] = (), sections: Sections | None = None) -> None:
         self._index = index
         self._request_words = frozenset(request_words)
         self._sections = sections
