@@ -186,7 +186,7 @@ class DocumentMemory(BaseMemory):
         titled = sum(bool(item.metadata.get(HEADINGS)) for item in self.chunks)
         if 2 * titled < len(self.chunks) or not self.chunks:
             return None
-        return Sections(self.chunks, self.index, TermIndex([context(item) for item in self.chunks]))
+        return Sections(self.chunks, self.index)
 
     @cached_property
     def _vectors(self) -> NDArray[np.float32]:

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.canonical.chunking import HEADINGS
-from ragtune.superprompt.frozen import Frozen
+from ragtune.data.text import terms
 from ragtune.superprompt.super_prompt import ContextChunk
+
+if TYPE_CHECKING:
+    from ragtune.superprompt.memory.documents import TermIndex
 
 _UNDERLINED = re.compile(r"(?m)^(?=.*\w)(\S.*)\n([=\-~^\"+*#])\2{2,}[ \t]*$")
 _SUFFIX = re.compile(r"\.[a-z]{2,8}\Z", re.IGNORECASE)
 _LINK = re.compile(r"\]\([^)]*\)|:[a-z]+:`|https?://")
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_K1, _B, _B_HEADINGS = 1.2, 0.75, 0.3
-
-
-class RelevanceModel(Frozen):
-    """Weights of a logistic model, fitted to the tuning prompts of ``datasets/prompts``."""
-
-    intercept: float
-    similarity: float
-    section: float
-    headings: float
-    links: float
-
-    @staticmethod
-    def load() -> RelevanceModel:
-        file = files("ragtune.superprompt") / "config" / "relevance.v1.json"
-        return RelevanceModel.model_validate_json(file.read_text(encoding="utf-8"))
+_K1, _B = 1.2, 0.75
+_INTERCEPT, _SIMILARITY, _SECTION, _HEADINGS, _LINKS = -4.99, 5.9, 3.03, 6.04, -13.47
 
 
 def underlined_headings(text: str) -> list[tuple[int, int, str]]:
@@ -65,71 +53,51 @@ def context(chunk: ContextChunk) -> str:
 
 
 class Sections:
-    """The sections of a memory's chunks. A section's chunks share document and headings.
+    """The sections of a memory's chunks, which share document and headings, and P(relevant) of chunks.
 
-    Args:
-        chunks: all chunks of the memory.
-        index: their term index, with contexts.
-        headings: term index of the contexts alone.
+    The logistic model was fitted to the tuning prompts of ``datasets/prompts``.
     """
 
-    def __init__(self, chunks: Sequence[ContextChunk], index: Any, headings: Any) -> None:
+    def __init__(self, chunks: Sequence[ContextChunk], index: TermIndex) -> None:
         self._index = index
-        self._headings = headings
-        self.rows = {chunk.id: row for row, chunk in enumerate(chunks)}
+        self._rows = {chunk.id: row for row, chunk in enumerate(chunks)}
         self.contexts = {chunk.id: context(chunk) for chunk in chunks}
         places: dict[tuple[str, ...], int] = {}
         keys = ((chunk.doc_id, *map(str, chunk.metadata.get(HEADINGS, ()))) for chunk in chunks)
         self._section = np.array([places.setdefault(key, len(places)) for key in keys])
-        self._model = RelevanceModel.load()
 
     def relevance(
-        self, terms: Collection[str], ids: Sequence[str], texts: Sequence[str], similarities: NDArray[np.float64]
+        self, wording: Sequence[str], ids: Sequence[str], texts: Sequence[str], similarities: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return P(relevant) of each candidate, from its similarity in [-1, 1], section, headings and share of links.
+        """Return P(relevant) of each candidate: from its similarity in [-1, 1], section, headings and share of links.
 
-        The scores of section and headings are shares of what the prompt's terms can reach in this collection, so they
-        compare with nothing but the prompt.
+        Section (BM25) and headings count as shares of what the prompt's terms can reach in this collection. So a score
+        does not depend on the other candidates.
         """
-        idf = np.array([self._idf(term) for term in terms])
-        reachable = float(idf.sum()) or 1.0
-        rows = np.array([self.rows.get(chunk_id, -1) for chunk_id in ids])
-        known = rows >= 0
-        section, headings = np.zeros(len(ids)), np.zeros(len(ids))
-        places = [self._index.columns.get(term, -1) for term in terms]
-        weighted = self._of_sections[:, [p for p in places if p >= 0]] @ idf[np.array(places) >= 0]
-        section[known] = weighted[self._section[rows[known]]]
-        places = [self._headings.columns.get(term, -1) for term in terms]
-        headings[known] = self._of_headings[rows[known]][:, [p for p in places if p >= 0]] @ idf[np.array(places) >= 0]
-        links = np.array([len(_LINK.findall(text)) / max(1, len(_WORD.findall(text))) for text in texts])
-        model = self._model
-        logits = model.intercept + model.similarity * similarities + model.links * links
-        logits += (model.section * section + model.headings * headings) / reachable
+        frequencies = np.array([self._index.frequency(term) for term in wording])
+        idf = np.log1p((len(self._rows) - frequencies + 0.5) / (frequencies + 0.5))
+        known = [place for place, frequency in enumerate(frequencies) if frequency]
+        sections = self._weights[:, [self._index.columns[wording[place]] for place in known]] @ idf[known]
+        logits = _INTERCEPT + _SIMILARITY * similarities
+        for number, (chunk_id, text) in enumerate(zip(ids, texts, strict=True)):
+            titles = set(terms(self.contexts.get(chunk_id, "")))
+            found = _HEADINGS * sum(weight for term, weight in zip(wording, idf, strict=True) if term in titles)
+            if chunk_id in self._rows:
+                found += _SECTION * sections[self._section[self._rows[chunk_id]]]
+            links = len(_LINK.findall(text)) / max(1, len(_WORD.findall(text)))
+            logits[number] += found / (idf.sum() or 1.0) + _LINKS * links
         return np.asarray(1.0 / (1.0 + np.exp(-logits)), dtype=np.float64)
 
-    def _idf(self, term: str) -> float:
-        texts, frequency = len(self.rows), self._index.frequency(term)
-        return float(np.log1p((texts - frequency + 0.5) / (frequency + 0.5)) if frequency else np.log1p(2.0 * texts))
-
     @cached_property
-    def _of_sections(self) -> Any:
+    def _weights(self) -> Any:
+        """BM25's weight of every term in every section, without idf."""
         from scipy.sparse import csr_matrix
 
         raw = self._index.counts.copy()
         raw.data = np.exp(raw.data - 1.0)
-        sections = csr_matrix((np.ones(len(self._section)), (self._section, np.arange(len(self._section)))))
-        return _saturated((sections @ raw).tocsr(), _B).tocsc()
-
-    @cached_property
-    def _of_headings(self) -> Any:
-        raw = self._headings.counts.copy()
-        raw.data = np.exp(raw.data - 1.0)
-        return _saturated(raw, _B_HEADINGS)
-
-
-def _saturated(counts: Any, b: float) -> Any:
-    """Counts as BM25 weighs them: ``n (k1 + 1) / (n + k1 (1 - b + b length / mean length))``."""
-    lengths = np.asarray(counts.sum(axis=1)).ravel()
-    norms = _K1 * (1.0 - b + b * lengths / (lengths.mean() or 1.0))
-    counts.data = counts.data * (_K1 + 1.0) / (counts.data + np.repeat(norms, np.diff(counts.indptr)))
-    return counts
+        members = csr_matrix((np.ones(len(self._section)), (self._section, np.arange(len(self._section)))))
+        counts = (members @ raw).tocsr()
+        lengths = np.asarray(counts.sum(axis=1)).ravel()
+        norms = _K1 * (1.0 - _B + _B * lengths / (lengths.mean() or 1.0))
+        counts.data = counts.data * (_K1 + 1.0) / (counts.data + np.repeat(norms, np.diff(counts.indptr)))
+        return counts.tocsc()
