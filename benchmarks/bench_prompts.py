@@ -1,4 +1,4 @@
-"""What the prompt pipeline gives without a language model: judged prompts over real documentation, and the demo collection.
+"""What the prompt pipeline gives without a language model: judged prompts over documentation, and the demo.
 
     python benchmarks/bench_prompts.py DIRECTORY [--split tune] [--model DIR] [--show] [--code PATH]
 
@@ -149,9 +149,9 @@ def _show(judged: dict, done: SuperPrompt, hits: list, bullets: list, notices: l
 
 
 def _print(results: dict[str, list[dict[str, Any]]]) -> None:
-    print(
-        "| set | prompts | attachments | precision | mean of prompts | recall | bullets useful | format | notices, uncovered | covered | CPU s |"
-    )
+    titles = "set, prompts, attachments, precision, mean of prompts, recall, bullets useful, format"
+    titles += ", notices: uncovered, covered"
+    print(f"| {titles.replace(', ', ' | ')} | CPU s |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name, rows in results.items():
         covered = [row for row in rows if row["is_covered"]]
@@ -206,9 +206,8 @@ def _demo(model: Path | None) -> None:
     )
     print("|---|---:|---:|---:|---:|---:|---:|")
     shares = " / ".join(f"{statistics.mean(values):.0%}" for values in noticed.values())
-    print(
-        f"| 50 | {means[0]:.1f} | {means[1]:.2f} | {means[2]:.2f} | {means[3]:.0%} of {len(bullets)} | {means[4]:.0%} | {shares} |"
-    )
+    attached_share = f"{means[0]:.1f} | {means[1]:.2f} | {means[2]:.2f} | {means[3]:.0%} of {len(bullets)}"
+    print(f"| 50 | {attached_share} | {means[4]:.0%} | {shares} |")
 
 
 def _has_notice(done: SuperPrompt) -> bool:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.reading.content import request_in
-from ragtune.superprompt.reading.text import ENGLISH, language_of, one_line
+from ragtune.superprompt.reading.details import ASKS_FOR_DETAILS
+from ragtune.superprompt.reading.text import one_line
 
 _LANGUAGES = r"python|sql|bash|shell|toml|javascript|typescript|java|rust|go|c\+\+|powershell"
 _FORM = (
@@ -43,7 +42,9 @@ _ONLY = (
 
 _WISH = re.compile(
     rf"{_ONLY}|{_ASKED.pattern}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)"
-    rf"|\A\W*(?:an?\s+|eine?\s+)?(?:short\s+|kurze\s+)?e-?mail\b|\A\W*(?!(?:{_LANGUAGES})\b){_FORM}(?=\s+(?:with|mit|separated)\b|\s*[.:!]?\s*\Z)|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
+    rf"|\A\W*(?:an?\s+|eine?\s+)?(?:short\s+|kurze\s+)?e-?mail\b|\A\W*(?!(?:{_LANGUAGES})\b){_FORM}"
+    r"(?=\s+(?:with|mit|separated)\b|\s*[.:!]?\s*\Z)"
+    rf"|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
     r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b))"
     rf"|\b(?:from\s+{_FORM}|(?:convert|transform|change|turn|reformat|export|migrate)\b[^.!?]*?)\s+(?P<target>to\s+{_FORM})"
     rf"|\b(?:replace|swap)\b[^.!?]*?\s+(?P<other>(?:by|with|for)\s+{_FORM})",
@@ -72,59 +73,7 @@ _HOW_TO = re.compile(r"\b(?:how\s+to|wie\s+man)\s*$", re.IGNORECASE)
 _NEGATED = re.compile(rf"{_NO}(?:\s+\w+){{0,2}}\s*$", re.IGNORECASE)
 _NEGATES = re.compile(rf"{_NO}\s+(?:\w+\s+)?{_FORM}$", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-_NUMBERS = {
-    name: number
-    for number, names in enumerate(("two zwei", "three drei", "four vier", "five fünf", "six sechs"), start=2)
-    for name in names.split()
-} | {"ten": 10, "zehn": 10}
-_COUNT = re.compile(
-    rf"\b(\d{{1,3}}|{'|'.join(_NUMBERS)})\s+(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|"
-    r"stichpunkte[n]?|punkte[n]?|schritte[n]?)\b",
-    re.IGNORECASE,
-)
-_LENGTH = re.compile(
-    r"\b(at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|maximal|in)\s+"
-    rf"(\d{{1,4}}|{'|'.join(_NUMBERS)})\s+(words|sentences|lines|wörter[n]?|sätze[n]?)\b",
-    re.IGNORECASE,
-)
-_KEYS = re.compile(
-    r"(?:\b(?:with|mit|having|and|und|use)\s+|[,:;(]\s*)(?:the\s+|these\s+|den\s+|die\s+)?(?:keys?|columns?|fields?|headers?|schlüsseln?|spalten|feldern?)"
-    r"\s*:?\s+((?:[\"'`]?[\w-]+(?: [\w-]+)?[\"'`]?)(?:(?:\s*[,;|/]\s*(?:and\s+|und\s+)?|\s+(?:and|und)\s+)"
-    r"[\"'`]?[\w-]+(?: [\w-]+)?[\"'`]?)*)(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of)\b)",
-    re.IGNORECASE,
-)
-_HEAD_ROW = re.compile(r":\s*(\w+(?:[;|]\w+)+)\s*[.\n]?\s*$")
-_SEPARATORS = {
-    ";": r"semi-?colons?|semikolon\w*|strichpunkt\w*",
-    "\t": r"tabs?|tabulator\w*",
-    "|": r"pipes?",
-}
-_ARRAY = re.compile(
-    r"\barray\b|\bjson\W+(?:list|liste)\b|\b(?:list|liste)\s+(?:of|von|aus)\s+(?:json\W+)?(?:objects|objekten)\b",
-    re.IGNORECASE,
-)
-_JUST = re.compile(
-    r"\b(?:only|just|nur|ausschließlich|nothing\s+else)\b|\b(?:no|without|keine|ohne)\s+(?:explanations?|comments?|text|"
-    r"prose|erklärung(?:en)?)\b",
-    re.IGNORECASE,
-)
-_NO_CODE = re.compile(r"\b(?:no|without|keinen?|ohne)\s+code\b", re.IGNORECASE)
-_LANGUAGE = re.compile(
-    r"\b(?:in|auf|en)\s+(german|deutsch|english|englisch|french|französisch|français|spanish|spanisch|italian)\b",
-    re.IGNORECASE,
-)
-_LANGUAGE_NAMES = {"deutsch": "German", "englisch": "English", "französisch": "French", "français": "French"}
-_AUDIENCE = re.compile(
-    r"\b(?:(?:target\s+)?audience|zielgruppe)\s*(?::|is|are|ist|sind)\s*([^.;!?\n]+)"
-    r"|\bwrite\s+(?:it\s+|this\s+)?for\s+([^.,;!?\n]+)|\bfor\s+an\s+audience\s+of\s+([^.,;!?\n]+)"
-    r"|\bexplain\b[^.!?\n]*?\s+to\s+(an?\s+[^.,;!?\n]+)|\berkläre?\b[^.!?\n]*?\s+für\s+([^.,;!?\n]+)",
-    re.IGNORECASE,
-)
 _QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"", re.DOTALL)
-
-
-_MAX_ITEMS = 10
-_SEPARATOR_NAMES = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
 class FormatRecipe(Frozen):
@@ -167,7 +116,7 @@ def without_format(task: str) -> str:
     """Return the task without the words that ask for a form of the answer."""
     for wish in _wishes(task):
         task = task.replace(wish, " ", 1)
-    for pattern in (_KEYS, _HEAD_ROW, _LENGTH, _COUNT, _LANGUAGE, _JUST, _NO_CODE, _AUDIENCE):
+    for pattern in ASKS_FOR_DETAILS:
         task = pattern.sub(" ", task)
     return task
 
@@ -182,91 +131,6 @@ def _wishes(task: str) -> Iterator[str]:
             negated = negated or _HOW_TO.search(sentence[: match.start()])
             if not negated and match.end() not in there:
                 yield next(filter(None, match.groups()), match[0]).strip(" ,")
-
-
-class Details(NamedTuple):
-    """What a request for a format says beyond its name."""
-
-    keys: tuple[str, ...] = ()
-    is_array: bool = False
-    separator: str = ","
-    count: int | None = None
-    length: str = ""
-    is_only: bool = False
-    has_no_code: bool = False
-
-    @classmethod
-    def of(cls, text: str) -> Details:
-        """Read the details from a request, outside its material."""
-        text = request_in(text)
-        named = " ".join(
-            name for name, words in _SEPARATORS.items() if re.search(rf"\b(?:{words})\b", text, re.IGNORECASE)
-        )
-        found = _KEYS.search(text) or _HEAD_ROW.search(text)
-        written = re.split(r"\s*[,;|/]\s*(?:and\s+|und\s+)?|\s+(?:and|und)\s+", found[1]) if found else []
-        counted, length = _COUNT.search(text), _LENGTH.search(text)
-        count = None if counted is None else _NUMBERS.get(counted[1].lower()) or int(counted[1])
-        return cls(
-            tuple(key.strip("\"'` ") for key in written),
-            bool(_ARRAY.search(text)),
-            named[:1] or ",",
-            count,
-            "" if length is None else one_line(length[0]).removeprefix("in "),
-            bool(_JUST.search(text)),
-            bool(_NO_CODE.search(text)),
-        )
-
-    def shape(self, recipe: FormatRecipe) -> str:
-        """Return the recipe's example with the named keys, and as many items as are asked for."""
-        if recipe.name == "JSON" and (self.keys or self.is_array):
-            item: Any = dict.fromkeys(self.keys, "...") if self.keys else "..."
-            return json.dumps([item, item] if self.is_array else item, indent=2, ensure_ascii=False)
-        if recipe.name == "CSV":
-            keys = self.keys or ("column", "column")
-            return "\n".join([self.separator.join(keys), self.separator.join(["value"] * len(keys))])
-        if recipe.name == "table" and self.keys:
-            rows = (self.keys, ["---"] * len(self.keys), ["value"] * len(self.keys))
-            return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        lines = recipe.example.split("\n")
-        if self.count and self.count <= _MAX_ITEMS and recipe.name.endswith("list"):
-            numbered = recipe.name == "numbered list"
-            return "\n".join(f"{n}. item" if numbered else lines[0] for n in range(1, self.count + 1))
-        return recipe.example
-
-    def rules(self, recipe: FormatRecipe | None) -> list[str]:
-        """Return the details as rules in the words of a request."""
-        name = "" if recipe is None else recipe.name
-        keys, said = ", ".join(self.keys), []
-        if keys and name == "JSON":
-            said.append(
-                f"{'Output an array of objects, each' if self.is_array else 'Use objects'} with the keys {keys}."
-            )
-        elif keys and name in ("CSV", "table"):
-            said.append(f"Use the columns {keys}, in this order.")
-        if name == "CSV" and self.separator != ",":
-            said.append(f"Separate the values with {_SEPARATOR_NAMES[self.separator]}, not with commas.")
-        if self.count and name.endswith("list"):
-            said.append(f"Write exactly {self.count} items.")
-        if self.length:
-            said.append(f"Length: {self.length}.")
-        if self.is_only and recipe is not None and recipe.fenced:
-            said.append("Write no explanation before or after the code, and nothing else.")
-        return said + (["Show no code."] if self.has_no_code else [])
-
-
-def language_in(text: str) -> str | None:
-    """Return the English name of the answer's language: named in the request, or that of a request not in English."""
-    request = request_in(text)
-    if found := _LANGUAGE.search(request):
-        return _LANGUAGE_NAMES.get(found[1].lower(), found[1].capitalize())
-    own = language_of(request)
-    return None if own == ENGLISH else own.capitalize()
-
-
-def audience_in(text: str) -> str | None:
-    """Return for whom a request says that the answer is."""
-    found = _AUDIENCE.search(request_in(text))
-    return next(filter(None, found.groups())).strip() if found else None
 
 
 def _phrase(words: str) -> str:

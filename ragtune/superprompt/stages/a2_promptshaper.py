@@ -10,7 +10,7 @@ from pydantic import model_validator
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.chooser import Choice, Choices, Chooser, ChooserConfig
 from ragtune.superprompt.options import PipelineConfig
-from ragtune.superprompt.reading.formats import audience_in
+from ragtune.superprompt.reading.details import audience_in
 from ragtune.superprompt.rendering import RETRIEVAL_KEYS
 from ragtune.superprompt.stages.base import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt

@@ -12,7 +12,8 @@ from pydantic import BeforeValidator, Field, StringConstraints
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.agent import AgentConfig, BaseAgent, Contract, bounded, cut, tidy
 from ragtune.superprompt.options import PipelineConfig
-from ragtune.superprompt.reading.formats import Details, FormatRecipe, format_in_task, language_in, recipe_for
+from ragtune.superprompt.reading.details import Details, language_in
+from ragtune.superprompt.reading.formats import FormatRecipe, format_in_task, recipe_for
 from ragtune.superprompt.reading.text import clean, one_line
 from ragtune.superprompt.rendering import RULE_KEYS, prompt_md, system_md
 from ragtune.superprompt.stages.base import AgentStage
@@ -50,8 +51,8 @@ class ExtractedFormat(Contract):
 class EnforcerConfig(AgentConfig):
     """The extractor, with the limits of its texts, and recipes of formats, the stricter ones first.
 
-    ``as_requested`` adds the user's words to a recipe. A format without a recipe gets ``unknown_rules``. ``in_language`` is the rule for
-    a language that the request names or is written in.
+    ``as_requested`` adds the user's words to a recipe. A format without a recipe gets ``unknown_rules``.
+    ``in_language`` is the rule for a language that the request names or is written in.
     """
 
     max_spec_tokens: int = Field(ge=1)
@@ -113,7 +114,7 @@ class A5FormatEnforcer(AgentStage[EnforcerConfig, Extractor, Format]):
             recipe, asked = found or (recipe, asked)
             read = task
         details = Details.of(read)
-        rules = list(details.rules(recipe))
+        rules = details.rules(recipe.name if recipe else "", recipe is not None and recipe.fenced)
         if (language := language_in(task)) is not None:
             rules.append(self.config.in_language.replace(_LANGUAGE, language))
         if recipe is None:
@@ -122,7 +123,7 @@ class A5FormatEnforcer(AgentStage[EnforcerConfig, Extractor, Format]):
         if not recipe.is_all_of(asked):
             spec = f"{spec} {self.config.as_requested.replace(_FORMAT, asked)}"
         own = [rule for rule in recipe.rules if not (details.separator != "," and "commas" in rule)]
-        return Format(spec, details.shape(recipe), (*own, *rules), recipe.name)
+        return Format(spec, details.shape(recipe.name, recipe.example), (*own, *rules), recipe.name)
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Format) -> None:
         before = sp.body.get("format", "")
