@@ -97,7 +97,7 @@ def time_batches(estimator: BaseEstimator, corpus: Corpus, size: int) -> dict[st
         batch = choose(pool, size, acquisition)
         times.append((time.process_time() - started) * 1000)
         pool.transition(batch, ItemState.IN_FLIGHT)
-        pool.update_scores({doc_id: float(scores[pool.index_of(doc_id)]) for doc_id in batch}, "ce")
+        pool.update_scores({doc_id: float(scores[pool.roster.index[doc_id]]) for doc_id in batch}, "ce")
     later = times[1:]
     return {
         "first_ms": times[0],

@@ -3,10 +3,11 @@
 The names below are all that most programs need; components live in the folder of their group, one class a file.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ragtune._moved import install
+from ragtune._moved import MovedModules
 
 if TYPE_CHECKING:
     from ragtune.core.controller import RAGtuneController
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ragtune.data.corpus import Corpus, Document
     from ragtune.facade.reranker import BudgetedReranker
 
-install()
+sys.meta_path.insert(0, MovedModules())
 
 __version__ = "1.0.0"
 

@@ -70,9 +70,3 @@ class MovedModules(MetaPathFinder, Loader):
         old, new = module.__name__, MOVED[module.__name__]
         warnings.warn(f"{old} has moved to {new}; 1.1.0 removes the old path", DeprecationWarning, stacklevel=2)
         sys.modules[old] = import_module(new)
-
-
-def install() -> None:
-    """Let Python find moved modules; calling it again does nothing."""
-    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
-        sys.meta_path.insert(0, MovedModules())

@@ -6,7 +6,7 @@ import math
 
 from pydantic import BaseModel, ConfigDict
 
-from experiments.label.verdict import Verdict
+from experiments.label.plan import Verdict
 from ragtune.core.plain import html_table
 
 

@@ -16,7 +16,6 @@ from experiments.report.prices import Prices, Work
 from ragtune.core.errors import ConfigError
 
 POWER_Z = 0.8416
-"""Normal quantile of a chance of 80% to show what is so."""
 
 _SMALL = 1e-12
 

@@ -11,7 +11,7 @@ from experiments.advise.choose import Bounds, Options, bounds, cheapest, choose,
 from experiments.advise.options import BASELINES
 from experiments.advise.replays import ENOUGH, Replays, Setting, counted_queries
 from experiments.evaluate.significance import Bootstrap
-from experiments.label.verdict import Verdict
+from experiments.label.plan import Verdict
 from experiments.report.prices import UNITS, ListedService, Prices
 from ragtune.core.errors import ConfigError
 from ragtune.estimators.posterior.correlation import ENOUGH_REQUESTS, SourceCorrelation

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragtune.services.payloads import RerankQuery
 from ragtune.services.querylog import sample_log, texts_of
-from ragtune.services.rerank_payloads import RerankQuery
 
 FOLDER = "log"
-"""Folder of the files, below that of the advice."""
 
 
 def write_sample(log: Path, folder: Path, max_docs: int, seed: int) -> list[str]:

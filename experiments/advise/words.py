@@ -13,7 +13,6 @@ from ragtune.estimators.interpolation import WEIGHT
 from ragtune.estimators.posterior.correlation import ENOUGH_REQUESTS
 
 NAMES = {"usd": "money", "ms": "time of the model", "docs": "documents", "calls": "calls", "tokens": "tokens"}
-"""Names of the units."""
 
 
 def amount(unit: str, value: float) -> str:

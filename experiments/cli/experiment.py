@@ -26,13 +26,12 @@ from experiments.publish.files import Results, per_query_table, read_summary, wr
 from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.terminal import print_path, print_queries, print_run, print_warning
 from experiments.publish.track import TRACKING_ERROR, Tracking, parent_of
-from experiments.replay.build import Session, load_measures, session_for
+from experiments.replay.build import HEAD, TAIL, Session, load_measures, session_for
 from experiments.replay.component import component
 from experiments.replay.executors import Executor
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
 from experiments.replay.records import baselines_of, is_fixed_depth, replay
-from experiments.replay.trust import HEAD, TAIL
 from ragtune import __version__
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
@@ -172,7 +171,6 @@ _PRICES = {
     SEARCH_UNITS: "reranker.docs_per_search_unit",
     ENERGY: "a reranker that reports joules",
 }
-"""Options that give a price to the units which have none by themselves."""
 
 
 def _report(results: Results, folder: Path, verbosity: int) -> None:

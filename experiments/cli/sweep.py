@@ -28,10 +28,8 @@ from ragtune.core.errors import DatasetError
 from ragtune.core.plain import first_line
 
 _NAME_LENGTH = 100
-"""Characters that a sweep's name takes for the options that it varies."""
 
 FAILURE = "error.json"
-"""File in the folder of a job that failed, with its exit code."""
 
 
 class Sweep:
@@ -63,7 +61,6 @@ class Sweep:
             self._open_parent(config)
 
     def _open_parent(self, config: DictConfig) -> None:
-        """Go on with the parent run that an interrupted sweep began, or begin a new one."""
         try:
             node = OmegaConf.to_container(config.tracking, resolve=True)
             tracking: Tracking = component({"tracking": node}, "tracking")
@@ -126,7 +123,6 @@ class Sweep:
         self._lock.close()
 
     def _report(self, status: str, partial: str = "") -> None:
-        """Print and write the table of the finished jobs, and close the parent run with it."""
         self._close(status, print_sweep(summaries(self.folder), self.folder, partial=partial), partial)
 
     def _close(self, status: str, tables: Sequence[Path] = (), partial: str = "") -> None:

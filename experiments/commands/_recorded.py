@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragtune.core.errors import ConfigError
-from ragtune.core.units import MONEY, UNITS
+from ragtune.core.errors import ConfigError, FailedRunError
 
 SCORES = "scores.parquet"
 
@@ -29,25 +28,28 @@ def name_of(override: str) -> str:
 
 def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], *, yes: bool) -> dict[str, Any]:
     """The configuration with recorded scores: its own, or those that its live reranker gives now, below ``folder``."""
-    from experiments.prepare.score_table import costs_of_scoring, spends_money, with_scores
-    from experiments.publish.progress import progress_bar
+    from experiments.config.compose import compose
+    from experiments.prepare.score_table import of_scores, write_score_table
+    from experiments.prepare.scoring import Order, ScorePlan
     from experiments.replay.build import build_session
-    from experiments.report.prices import prices_of
 
     if build_session(config).rerankers["default"].facts.is_recorded:
         return config
-    with progress_bar("forecasting", enabled=True) as update:
-        figures = costs_of_scoring(config, update)
-    if any(name.startswith("usd_") for name in prices):
-        figures = prices_of(prices).on_forecast(figures)
-    known = {unit: figures["total"][unit.name] for unit in UNITS if unit.name in figures["total"]}
-    digits = {unit: 4 if unit is MONEY else 0 for unit in known}
-    amounts = (f"{unit.label} {'unknown' if n is None else f'{n:,.{digits[unit]}f}'}" for unit, n in known.items())
-    queries = f"{figures['queries']:,} queries of {figures['dataset']}"
-    sys.stdout.write(f"to score once, for {queries}: {', '.join(amounts)}\n")
-    if spends_money(config, figures) and not yes:
-        _ask()
-    return with_scores(config, folder / SCORES)
+    is_service = "url" in config["reranker"] or "llm" in config["reranker"]
+
+    def agree(plan: ScorePlan) -> None:
+        usd = None if "usd" in plan.unknown else plan.cost.usd
+        if any(name.startswith("usd_") for name in prices):
+            usd = plan.usd_at(prices)
+            sys.stderr.write(f"by the given prices: ${usd:,.4f}\n")
+        # A local model has no price: it costs nothing.
+        if plan.to_score and not yes and (is_service if usd is None else usd > 0.0):
+            _ask()
+
+    file = folder / SCORES
+    if write_score_table(config, Order(file), agree):
+        raise FailedRunError(f"{file} lacks scores that this needs, as shown above: repeat the command")
+    return {**config, "reranker": compose(of_scores(file))["reranker"]}
 
 
 def _ask() -> None:

@@ -38,7 +38,6 @@ JUDGED_QUALITY, AGREEMENT_QUALITY = 0.95, 0.8
 """The share to be kept where none is named: of a measure by judgments, and of the full top 10."""
 
 _LABELS = ("dataset.qrels", "dataset.split")
-"""Options that name judgments."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,14 +72,14 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.advise.replays import replay_all, require_queries
     from experiments.advise.write import print_advice, snippets, write_advice
     from experiments.config.compose import compose
-    from experiments.label.verdict import verdict_of
+    from experiments.label.plan import verdict_of
     from experiments.publish.described import git_sha
+    from experiments.publish.folders import require_writable
     from experiments.publish.progress import progress_bar
     from experiments.publish.terminal import print_path
     from experiments.replay.build import load_dataset, session_for
     from experiments.report.prices import listed_services, prices_of, read_prices
     from experiments.report.study import file_stem
-    from experiments.report.write import require_writable
     from ragtune.core.policy.defaults import TRUST
 
     _check(arguments)
@@ -144,8 +143,8 @@ def _with_log(arguments: argparse.Namespace) -> list[str]:
     """The overrides, behind those that replay a sample of the log and ask the endpoint."""
     from experiments.advise.querylog import FOLDER, write_sample
     from experiments.config.compose import compose
+    from experiments.publish.folders import require_writable
     from experiments.report.study import file_stem
-    from experiments.report.write import require_writable
 
     if arguments.log is None:
         if arguments.endpoint or arguments.dialect:
@@ -174,7 +173,6 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _replayed(overrides: Sequence[str], sample: Mapping[str, int] | None, scores: Path | None) -> list[str]:
-    """The overrides that replay what was looked at: the same queries, and the scores that were given."""
     from experiments.prepare.score_table import of_scores
 
     replaced = ["dataset.sample"] * bool(sample) + ["reranker"] * bool(scores)

@@ -36,8 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from experiments.config.compose import compose
-    from experiments.label.plan import both_orders
-    from experiments.label.verdict import verdict_of
+    from experiments.label.plan import both_orders, verdict_of
     from experiments.replay.build import load_dataset
     from experiments.report.study import file_stem
     from ragtune.rerankers.calibration import Judged, fit

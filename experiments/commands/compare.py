@@ -26,8 +26,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare runs and write the files."""
     from experiments.compare.run_folder import find_runs
     from experiments.compare.runs import reservations, study_of_runs
+    from experiments.publish.folders import require_writable
+    from experiments.report.report import write_study
     from experiments.report.study import file_stem
-    from experiments.report.write import require_writable, write_study
 
     require_writable(arguments.out or Path("results", "compare"))
     with tempfile.TemporaryDirectory() as downloads:

@@ -53,12 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Ask for labels, keep them, and say what they decide."""
     from experiments.config.compose import compose
     from experiments.label.desk import Desk, Labels
-    from experiments.label.plan import both_orders, make_plan
-    from experiments.label.verdict import QRELS, SCOPE, orders_of
-    from experiments.publish.folders import locked
+    from experiments.label.plan import QRELS, SCOPE, both_orders, make_plan, orders_of
+    from experiments.publish.folders import locked, require_writable
     from experiments.replay.build import load_dataset
     from experiments.report.study import file_stem
-    from experiments.report.write import require_writable
 
     check_data_options(arguments.overrides, "label compares two orders and tries no policy")
     if arguments.labels is not None:
@@ -109,7 +107,7 @@ def _judge(desk: Desk, arguments: argparse.Namespace) -> None:
 
 
 def _serve(desk: Desk, port: int) -> None:
-    from experiments.label.page import HOST, serve_page
+    from experiments.label.ask import HOST, serve_page
 
     with serve_page(desk, port) as server:
         print(f"http://{HOST}:{server.server_address[1]}/ (keys 0-3, s, u; Ctrl-C ends)", flush=True)

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the study and print its tables."""
     from experiments.publish.progress import progress_bar
-    from experiments.study.frontier import run_frontier
+    from experiments.study.cells import run_frontier
     from experiments.study.grid import load_grid
 
     options = [*arguments.options, *([f"data={arguments.data}"] if arguments.data else [])]

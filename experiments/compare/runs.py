@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from experiments.compare.run_folder import TABLE, TRACES, FinishedRun, line_of, reading, traces_of
+from experiments.compare.run_folder import TABLE, FinishedRun, line_of, reading
 from experiments.config.options import WHERE_NOT_WHAT
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import PERMUTATIONS
@@ -134,23 +134,11 @@ def _collection(runs: Sequence[FinishedRun], measures: Sequence[str]) -> StudyCo
 
 def _cell(run: FinishedRun, queries: Sequence[str], measures: Sequence[str]) -> Cell:
     table = run.queries.loc[list(queries)]
-    traces = traces_of(run)
-    with reading(run.folder / TRACES):
-        expanded, ineligible = (
-            np.array([_counted(traces[q]["events"], action) for q in queries], dtype=np.int64)
-            for action in ("consume_expansion", "ineligible")
-        )
     charged = [f"charged_{unit}" for unit in UNITS]
     with reading(run.folder / TABLE):
         _ = table[[charged[i] for i in told(np.zeros(len(UNITS)))]]
         return Cell(
             values=table[list(measures)].to_numpy(dtype=float),
             charged=table.reindex(columns=charged, fill_value=0.0).to_numpy(dtype=float),
-            expanded=expanded,
-            ineligible=ineligible,
             stops=table["stop_reason"].tolist(),
         )
-
-
-def _counted(events: Iterable[Mapping[str, Any]], action: str) -> int:
-    return sum(event["details"]["count"] for event in events if event["action"] == action)

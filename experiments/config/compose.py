@@ -69,7 +69,6 @@ def _spelled_out(override: str) -> list[str]:
 
 
 def _store_budget(name: str, number: str, unit: str) -> None:
-    """Make a budget of that amount known to Hydra beside the files of conf/budget."""
     tight = yaml.safe_load((CONF / "budget" / "tight.yaml").read_text(encoding="utf-8"))
     amount = int(number) if number.isdigit() else float(number)
     ConfigStore.instance().store(group="budget", name=name, node={**tight, LIMITS["docs"]: None, LIMITS[unit]: amount})
@@ -132,7 +131,6 @@ def _derived(root: str, words: Sequence[str], state: Hashable) -> DictConfig:
 
 
 _PLAIN = ("seed", "resume", "verbosity", "clock", "measures")
-"""Options without a dot that are no choices."""
 
 
 @lru_cache(maxsize=64)
@@ -200,7 +198,6 @@ def _nearest_choice(lines: Sequence[str]) -> str:
 
 
 Jobs = Sequence[Sequence[str]]
-"""Overrides of jobs, in their order."""
 
 
 _PARSER = OverridesParser.create()

@@ -132,7 +132,6 @@ def leaf(config: Mapping[str, Any], group: str) -> str:
 
 
 _SLIP = 0.9
-"""Likeness of a name with a slip."""
 
 _NAMED_OTHERWISE = {"policy": "experiment", "docs": "budget"}
 """Options of the library, and their names here."""

@@ -10,7 +10,5 @@ PROJECT_ROOT = Path(__file__).resolve().parents[2]
 """Folder of ``experiments/`` and ``conf/``: a checkout, or ``ragtune/_harness`` of an installed wheel."""
 
 CONF = PROJECT_ROOT / "conf"
-"""The configuration groups."""
 
 SHIPPED = Path(ragtune.__file__).resolve().parent / "data" / "demo"
-"""The demo collection, which ships with the library."""

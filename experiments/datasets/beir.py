@@ -1,10 +1,11 @@
-"""A collection in a folder in BEIR's layout (Thakur et al., NeurIPS 2021), with parts of any form."""
+"""A collection in a folder in BEIR's layout (Thakur et al., NeurIPS 2021), with parts of any form, TREC topics too."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ragtune.core.plain import quoted
 from ragtune.data.caches.diskcache import sha256_of
 from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError
 from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
-from ragtune.data.files.textfile import id_of, require_id, require_text
+from ragtune.data.files.textfile import id_of, read_raw_lines, require_id, require_text
 from ragtune.data.runs.runfile import source_name
 from ragtune.data.storedcorpus import stored as stored_corpus
 
@@ -48,7 +49,6 @@ _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
 
 def _judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple[Path | None, list[Path]]:
-    """The file of a split's judgments, and those of the other splits; ``qrels`` is a file or a folder of splits."""
     if split is None:
         return None, []
     if qrels is not None and not Path(qrels).is_dir():
@@ -196,8 +196,6 @@ class BeirDataset(DatasetLoader):
     def _asked(self) -> Iterator[tuple[str, str, str]]:
         file = self._queries_file
         if file.is_file() and text_form(file) == "markup":
-            from experiments.datasets.topics import read_topics
-
             for where, number, fields in read_topics(file):
                 first = next((name for name in ("title", "query", *fields) if name in fields), "title")
                 wanted = self._fields or [first]
@@ -229,3 +227,80 @@ def _text(value: Any, name: str, where: str, default: str | None = None) -> str:
     if default is None and not value:
         raise DatasetError(f"{where}: {name!r} is '': it must not be empty")
     return require_text(value, f"{where}: {name!r} is")
+
+
+_TOPICS = ("top", "topic")
+_IDS = ("num", "number", "identifier", "id", "qid")
+_OURS = {"desc": "description", "narr": "narrative"}
+
+_INLINE = frozenset(["a", "abbr", "b", "big", "cite", "code", "em", "font", "i", "mark", "small", "span", "strong"])
+_INLINE |= {"sub", "sup", "u"}
+_BREAKS = frozenset(["br", "div", "li", "ol", "p", "ul"])
+"""Tags of HTML within a field's text, which begin no field; words end at breaks."""
+
+_TAG = re.compile(r"<(/?)([a-z][\w.-]*)((?:\s[^<>]*)?)/?>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(rf"\b({'|'.join(_IDS)})\s*=\s*[\"']?([^\"'<>\s]+)", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--.*?-->|<!\[CDATA\[|\]\]>", re.DOTALL)
+_LABEL = re.compile(r"(number|topic|description|narrative)\s*:\s*", re.IGNORECASE)
+"""Words that introduce a field in TREC's older files: ``<num> Number: 301``."""
+
+
+def read_topics(file: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield each topic's place (``FILE:LINE``), id, and fields with text; of repeated fields the first counts."""
+    begun, field, texts, found = "", None, dict[str, str](), False
+    for line, is_end, tag, attributes, text in _tags(file):
+        if tag in _TOPICS and is_end:
+            if begun:
+                yield begun, *_topic(begun, texts)
+            begun, field, texts, found = "", None, {}, True
+        elif tag in _TOPICS:
+            if begun:
+                break
+            begun, field = f"{file}:{line}", None
+            texts = {name.lower(): value for name, value in _ATTRIBUTE.findall(attributes)}
+        else:
+            field = _field_after(tag, is_end, field, texts)
+        if field is not None:
+            texts[field] = texts.get(field, "") + (f" {text}" if tag in _BREAKS else text)
+    if begun:
+        raise DatasetError(f"{begun}: this topic is not ended by </top> or </topic>")
+    if not found:
+        raise DatasetError(f"{file}: no topics: expected <top> with <num> and <title>, or <topic number=...>")
+
+
+def _field_after(tag: str, is_end: bool, field: str | None, texts: Mapping[str, str]) -> str | None:
+    if tag in _INLINE or tag in _BREAKS:
+        return field
+    name = _OURS.get(tag, tag)
+    if is_end:
+        return None if name == field else field
+    return None if name in texts else name
+
+
+def _tags(file: Path) -> Iterator[tuple[int, bool, str, str, str]]:
+    """Line, whether it is an end tag, name and attributes of each tag, and the text that follows it."""
+    content = "".join(line for _, line in read_raw_lines(file))
+    content = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), content)
+    tags = list(_TAG.finditer(content))
+    line, at = 1, 0
+    ends = [*(tag.start() for tag in tags), len(content)][1:]
+    for tag, after in zip(tags, ends, strict=True):
+        line, at = line + content.count("\n", at, tag.start()), tag.start()
+        yield line, bool(tag[1]), tag[2].lower(), tag[3], unescape(content[tag.end() : after])
+
+
+def _topic(begun: str, texts: dict[str, str]) -> tuple[str, dict[str, str]]:
+    plain = {name: _plain(name, text) for name, text in texts.items()}
+    found = next((plain[name] for name in _IDS if plain.get(name)), None)
+    if found is None:
+        raise DatasetError(f"{begun}: no id: expected {quoted('<num>, <number>, <identifier> or number=')}")
+    return found, {name: text for name, text in plain.items() if text and name not in _IDS}
+
+
+def _plain(name: str, text: str) -> str:
+    """The text on one line, without the word that introduces it."""
+    words = " ".join(text.split())
+    label = _LABEL.match(words)
+    introduces = {"number": _IDS, "topic": ("title",)}
+    is_label = label is not None and name in introduces.get(label[1].lower(), (label[1].lower(),))
+    return words[label.end() :] if label and is_label else words

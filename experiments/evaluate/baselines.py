@@ -119,7 +119,6 @@ def agreement(top: Qrels) -> Measures:
 
 
 AGREEMENT = "agreement"
-"""What is measured without judgments."""
 
 
 def depth_line(everything: Iterable[Sequence[BaselineReplay]], run: Curve, measures: Measures) -> dict[int, float]:

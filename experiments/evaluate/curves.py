@@ -64,7 +64,6 @@ class Steps:
 
 
 _BLOCK = 2**14
-"""Queries in a part."""
 
 
 def _costs(record: QueryRecord) -> FloatArray:

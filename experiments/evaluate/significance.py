@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -70,16 +70,11 @@ class Bootstrap:
         return low, high
 
 
-@dataclass(frozen=True)
-class PairedTests:
-    """Two-sided p-values of the hypothesis that the mean difference is 0, shape (t,) each."""
+def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Two-sided p-values of the hypothesis that the mean of a column of differences is 0, shape (t,) each.
 
-    t: FloatArray
-    randomization: FloatArray
-
-
-def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> PairedTests:
-    """The paired t-test and Fisher's randomization test (Smucker et al., CIKM 2007) of t columns of differences."""
+    They are of the paired t-test and of Fisher's randomization test (Smucker et al., CIKM 2007).
+    """
     from scipy.stats import ttest_1samp
 
     q, t = differences.shape
@@ -89,7 +84,7 @@ def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> Pa
         with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # nearly equal differences: p is nearly 0, as it should be
             p_t[~same] = np.nan_to_num(ttest_1samp(differences[:, ~same], 0.0).pvalue, nan=1.0)
-    return PairedTests(p_t, randomization_test(differences, permutations=permutations, seed=seed))
+    return p_t, randomization_test(differences, permutations=permutations, seed=seed)
 
 
 def randomization_test(differences: FloatArray, *, permutations: int, seed: int) -> FloatArray:
@@ -137,9 +132,3 @@ def cost_to_reach(
     rise = quality[i] - quality[i - 1]
     share = 1.0 if rise <= 0 else min(1.0, (goal - quality[i - 1]) / rise)
     return float(costs[i - 1] + share * (costs[i] - costs[i - 1])), False
-
-
-def largest_fall(quality: Sequence[float] | FloatArray) -> float:
-    """The most that quality is below what an earlier (cheaper) point reached; 0 for a curve that never falls."""
-    values = np.asarray(quality, dtype=float)
-    return float((np.maximum.accumulate(values) - values).max())

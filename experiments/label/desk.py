@@ -11,14 +11,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from experiments.datasets.dataset import Dataset
-from experiments.label.plan import LabelPlan, decide
-from experiments.label.verdict import FILE, QRELS, Verdict
+from experiments.label.plan import FILE, QRELS, LabelPlan, Verdict, decide
 from experiments.publish.files import write_text
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 
 PERSON = "person"
-"""Who judged, where no model did."""
 
 GRADES = (0, 1, 2, 3)
 SKIPPED = "skip"

@@ -25,7 +25,6 @@ from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
 
 _BLOCK_BYTES = 64 * 2**20
-"""Bytes of scores that are held at once."""
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.config.compose import compose
 from experiments.config.options import leaf
-from experiments.config.progress import Progress
 from experiments.evaluate.files import whole
-from experiments.prepare.scoring import Order, ScoreJournal, ScorePlan, Scoring, ScoringEnd, manifest_of, require_price
-from experiments.publish.folders import locked, remove_if_empty
+from experiments.prepare.scoring import Order, ScoreJournal, ScorePlan, Scoring, manifest_of, require_price
+from experiments.publish.folders import locked, note_missing, remove_if_empty, remove_new_empty
 from experiments.publish.progress import progress_bar
 from experiments.replay.build import build_session
 from experiments.replay.inputs import identity
@@ -26,8 +24,13 @@ DONE, FAILED = 0, 1
 _SHOWN_FAILURES = 5
 
 
-def write_score_table(config: Mapping[str, Any], order: Order) -> int:
-    """Score query-document pairs of a dataset, and write them as a score table with its manifest."""
+def write_score_table(
+    config: Mapping[str, Any], order: Order, agree: Callable[[ScorePlan], None] = lambda plan: None
+) -> int:
+    """Score query-document pairs of a dataset, and write them as a score table with its manifest.
+
+    ``agree`` raises where the work, whose cost is shown, should not begin.
+    """
     _check(order)
     decisive = {name: config[name] for name in ("dataset", "retriever", "reranker")}
     ours = identity({**decisive, "depth": config["retrieval"]["original_query_depth"], "pairs": order.pairs})
@@ -41,35 +44,39 @@ def write_score_table(config: Mapping[str, Any], order: Order) -> int:
     for gap, missing in session.dataset.warnings.items():
         sys.stderr.write(f"warning: {missing} {gap}\n")
     partial = order.out.with_name(f"{order.out.name}.partial")
-    is_new = not order.out.parent.exists()
+    note_missing(partial)
     partial.mkdir(parents=True, exist_ok=True)
     try:
         with locked(partial, "--out"), ScoreJournal(partial, ours, resume=True) as journal:
             scoring = Scoring(session, order.pairs, config["retrieval"]["original_query_depth"], journal)
-            return _fill(scoring, journal, config, order, ours)
+            if not order.dry_run:
+                scoring.reranker.prepare()  # so that the time of a call is measured
+            with progress_bar("counting", enabled=True) as update:
+                plan = scoring.plan(update)
+            sys.stderr.write(f"{_plan_line(plan)}\n")
+            require_price(order, scoring.reranker, plan)
+            agree(plan)
+            return DONE if order.dry_run else _fill(scoring, plan, journal, config, order, ours)
     finally:
         remove_if_empty(partial)
-        if is_new:
-            remove_if_empty(order.out.parent)
+        remove_new_empty()
 
 
 def _fill(
-    scoring: Scoring, journal: ScoreJournal, config: Mapping[str, Any], order: Order, ours: Mapping[str, Any]
+    scoring: Scoring,
+    plan: ScorePlan,
+    journal: ScoreJournal,
+    config: Mapping[str, Any],
+    order: Order,
+    ours: Mapping[str, Any],
 ) -> int:
-    if not order.dry_run:
-        scoring.reranker.prepare()  # so that the time of a call is measured
-    plan = scoring.plan()
-    sys.stderr.write(f"{_plan_line(plan)}\n")
-    require_price(order, scoring.reranker, plan)
-    if order.dry_run:
-        return DONE
     in_a_row = config["failures"]["requests_in_a_row"]
     with progress_bar("scoring", enabled=True) as update:
-        outcome = scoring.run(order, in_a_row, update, plan)
+        scoring.run(order, in_a_row, update, plan)
     found = scoring.found()
     pairs = [(each.query_id, doc_id, score) for each in found for doc_id, score in each.scores.items()]
     if not pairs:
-        raise FailedRunError(f"no pair was scored: {_why(outcome)}")
+        raise FailedRunError(f"no pair was scored: {_why(scoring)}")
     missing = plan.pairs - len(pairs)
     write_table(
         order.out,
@@ -88,28 +95,28 @@ def _fill(
     )
     if not missing:
         journal.remove()
-    return _tell(order.out, len(pairs), plan, outcome, sum(bool(each.scores) for each in found))
+    return _tell(order.out, len(pairs), plan, scoring, sum(bool(each.scores) for each in found))
 
 
-def _tell(out: Path, pairs: int, plan: ScorePlan, outcome: ScoringEnd, queries: int) -> int:
-    usd = f"; paid ${outcome.paid.usd:.4f}" if outcome.paid.usd else ""
+def _tell(out: Path, pairs: int, plan: ScorePlan, scoring: Scoring, queries: int) -> int:
+    usd = f"; paid ${scoring.paid.usd:.4f}" if scoring.paid.usd else ""
     sys.stdout.write(f"{pairs} pairs of {queries} queries: {out}{usd}\n")
     missing = plan.pairs - pairs
     again = "repeat the command to score the rest"
-    if outcome.stopped:
-        sys.stderr.write(f"stopped by {outcome.stopped}: {missing} pairs have no score yet; {again}\n")
-    if not outcome.failures:
+    if scoring.stopped:
+        sys.stderr.write(f"stopped by {scoring.stopped}: {missing} pairs have no score yet; {again}\n")
+    if not scoring.failures:
         return DONE
-    sys.stderr.write(f"error: {missing} pairs have no score: {_why(outcome)}; the others are kept: {again}\n")
+    sys.stderr.write(f"error: {missing} pairs have no score: {_why(scoring)}; the others are kept: {again}\n")
     return FAILED
 
 
-def _why(outcome: ScoringEnd) -> str:
-    if not outcome.failures:
-        return f"stopped by {outcome.stopped}" if outcome.stopped else "the retriever found nothing"
-    named = [f"query {query} ({n} documents): {why}" for query, (n, why) in outcome.failures.items()]
+def _why(scoring: Scoring) -> str:
+    if not scoring.failures:
+        return f"stopped by {scoring.stopped}" if scoring.stopped else "the retriever found nothing"
+    named = [f"query {query} ({n} documents): {why}" for query, (n, why) in scoring.failures.items()]
     more = [f"and {len(named) - _SHOWN_FAILURES} queries more"] if len(named) > _SHOWN_FAILURES else []
-    gave_up = ["given up, since the last queries all failed"] if outcome.gave_up else []
+    gave_up = ["given up, since the last queries all failed"] if scoring.gave_up else []
     return "; ".join([*named[:_SHOWN_FAILURES], *more, *gave_up])
 
 
@@ -150,37 +157,12 @@ def _describe(reranker: Mapping[str, Any]) -> str:
     return f"{leaf({'reranker': reranker}, 'reranker')}:{Path(str(model)).name if Path(str(model)).is_dir() else model}"
 
 
-def costs_of_scoring(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Return the cost of scoring every candidate once that has no score yet; nothing is paid."""
-    session = build_session(config)
-    plan = Scoring(session, "pool", config["retrieval"]["original_query_depth"]).plan(progress)
-    total = {unit: None if unit in plan.unknown else amount for unit, amount in plan.cost.by_unit().items()}
-    queries = len(session.dataset.queries)
-    per_query = {unit: None if amount is None else amount / queries for unit, amount in total.items()}
-    return {"dataset": session.dataset.name, "queries": queries, "total": total, "per_query": per_query}
-
-
-def spends_money(config: Mapping[str, Any], figures: Mapping[str, Any]) -> bool:
-    """Return whether scoring has a price, or an unknown one: services have prices, local models have none."""
-    usd = figures["total"]["usd"]
-    is_service = "url" in config["reranker"] or "llm" in config["reranker"]
-    return is_service if usd is None else usd > 0.0
-
-
-def with_scores(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    """Score every candidate, write the table, and return the configuration that replays it."""
-    if write_score_table(config, Order(file)):
-        raise FailedRunError(f"{file} lacks scores that advice needs, as shown above: repeat the command")
-    return {**config, "reranker": compose(of_scores(file))["reranker"]}
-
-
 def of_scores(file: Path) -> list[str]:
     """Return overrides that replay a score table in place of a live reranker."""
     return ["reranker=replay", f"reranker.scores={file}"]
 
 
 Pair = tuple[str, str, float]
-"""Query id, document id, score."""
 
 
 def write_table(file: Path, pairs: Sequence[Pair], manifest: Mapping[str, Any]) -> None:

@@ -1,17 +1,21 @@
-"""Scoring of a collection's pairs by a live reranker: its plan, its limits and its outcome."""
+"""Scoring of a collection's pairs by a live reranker: its plan, its limits and its self."""
 
 from __future__ import annotations
 
 import json
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from experiments.config.progress import Progress
 from experiments.replay.build import Session
 from experiments.replay.journal import JournalOf
+from experiments.report.prices import Work, prices_of
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
@@ -80,28 +84,28 @@ class ScorePlan:
         """Pairs that have to be paid for."""
         return self.pairs - self.done - self.kept
 
-
-@dataclass
-class ScoringEnd:
-    """The end of the scoring."""
-
-    paid: CostObject = FREE
-    failures: dict[str, tuple[int, str]] = field(default_factory=dict)
-    stopped: str | None = None
-    gave_up: bool = False
+    def usd_at(self, prices: Mapping[str, float]) -> float:
+        """The dollars of one call a query, by the given prices."""
+        counts = {name: np.array([getattr(self.cost, name)]) for name in ("docs", "calls", "tokens")}
+        largest = np.ceil(counts["docs"] / max(self.queries, 1))
+        return float(prices_of(prices).bill(Work(**counts, largest=largest))["usd"][0])
 
 
 class Scoring:
-    """One reranker and its pairs."""
+    """One reranker and its pairs, what was paid for them, and why some have no score."""
 
-    def __init__(self, session: Session, pairs: str, depth: int, journal: ScoreJournal | None = None) -> None:
+    def __init__(self, session: Session, pairs: str, depth: int, journal: ScoreJournal) -> None:
         self.session = session
         self.reranker: BaseReranker = session.rerankers["default"]
         self._pairs = pairs
         self._depth = depth
         self._journal = journal
+        self.paid = FREE
+        self.failures: dict[str, tuple[int, str]] = {}
+        self.stopped: str | None = None
+        self.gave_up = False
 
-    def plan(self, progress: Progress = lambda done, total: None) -> ScorePlan:
+    def plan(self, progress: Progress) -> ScorePlan:
         """Count the work; nothing is paid. Prices and times are the reranker's own expectation."""
         queries = pairs = done = kept = 0
         cost = FREE
@@ -117,31 +121,25 @@ class Scoring:
         unknown = frozenset(unit for unit in self.reranker.facts.unpriced if not amounts.get(unit))
         return ScorePlan(queries, pairs, done, kept, cost, unknown)
 
-    def run(self, order: Order, in_a_row: int, progress: Progress, plan: ScorePlan) -> ScoringEnd:
+    def run(self, order: Order, in_a_row: int, progress: Progress, plan: ScorePlan) -> None:
         """Score the remaining pairs; each query is kept when it is done."""
-        outcome, failed, done = ScoringEnd(), 0, plan.done
+        failed, done = 0, plan.done
         progress(done, plan.pairs)
         for context, items in self._queries():
             left = self._left(context, items)
             if not left:
                 continue
-            chosen, outcome.stopped = self._within(left, context, order, outcome.paid)
-            has_failed = bool(chosen) and not self._score(chosen, context, outcome)
-            failed = failed + 1 if has_failed else 0
+            chosen = self._within(left, context, order)
+            failed = failed + 1 if chosen and not self._score(chosen, context) else 0
             done += len(chosen)
             progress(done, plan.pairs)
-            outcome.gave_up = failed >= in_a_row
-            if outcome.stopped or outcome.gave_up:
+            self.gave_up = failed >= in_a_row
+            if self.stopped or self.gave_up:
                 break
-        return outcome
 
     def found(self) -> list[Scored]:
-        finished = self._finished
+        finished = self._journal.finished
         return [finished[query_id] for query_id in self.session.dataset.queries if query_id in finished]
-
-    @property
-    def _finished(self) -> Mapping[str, Scored]:
-        return {} if self._journal is None else self._journal.finished
 
     def _queries(self) -> Iterator[tuple[RAGtuneContext, list[PoolItem]]]:
         corpus = self.session.dataset.corpus
@@ -155,32 +153,25 @@ class Scoring:
                 yield context, [PoolItem.from_document(doc, rank, {}) for rank, doc in enumerate(found)]
 
     def _left(self, context: RAGtuneContext, items: list[PoolItem]) -> list[PoolItem]:
-        former = self._finished.get(context.query_id)
+        former = self._journal.finished.get(context.query_id)
         return items if former is None else [item for item in items if item.doc_id not in former.scores]
 
-    def _within(
-        self, items: list[PoolItem], context: RAGtuneContext, order: Order, paid: CostObject
-    ) -> tuple[list[PoolItem], str | None]:
-
+    def _within(self, items: list[PoolItem], context: RAGtuneContext, order: Order) -> list[PoolItem]:
         def exceeded(n: int) -> str | None:
             unpaid = self.reranker.facts.unpaid(items[:n], context)
-            if order.max_docs is not None and paid.docs + len(unpaid) > order.max_docs:
+            if order.max_docs is not None and self.paid.docs + len(unpaid) > order.max_docs:
                 return f"--max-docs {order.max_docs}"
             if order.max_usd is not None and unpaid:
                 usd = self.reranker.expected_cost(unpaid, context).usd
-                return f"--max-usd {order.max_usd}" if paid.usd + usd > order.max_usd else None
+                return f"--max-usd {order.max_usd}" if self.paid.usd + usd > order.max_usd else None
             return None
 
-        limit = exceeded(len(items))
-        if limit is None:
-            return items, None
-        low, high = 0, len(items)  # the first ``low`` are allowed, ``high`` are not
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if exceeded(middle) else (middle, high)
-        return items[:low], limit
+        self.stopped = exceeded(len(items))
+        if self.stopped is None:
+            return items
+        return items[: bisect_left(range(1, len(items)), True, key=lambda n: exceeded(n) is not None)]
 
-    def _score(self, items: Sequence[PoolItem], context: RAGtuneContext, outcome: ScoringEnd) -> bool:
+    def _score(self, items: Sequence[PoolItem], context: RAGtuneContext) -> bool:
         unpaid = len(self.reranker.facts.unpaid(items, context))
         started = time.perf_counter()
         try:
@@ -188,21 +179,20 @@ class Scoring:
         except InputError:
             raise
         except Exception as error:
-            outcome.paid += context.meter.actual
-            outcome.failures[context.query_id] = (len(items), " ".join(str(error).split()) or type(error).__name__)
+            self.paid += context.meter.actual
+            self.failures[context.query_id] = (len(items), " ".join(str(error).split()) or type(error).__name__)
             return False
         elapsed_ms = (time.perf_counter() - started) * 1000
         expected = self.reranker.expected_cost(items, context)
         # The cost of the scores when they were made, which may have been in an earlier run.
         cost = context.meter.charged or expected.model_copy(update={"latency_ms": elapsed_ms})
         actual = context.meter.actual if context.meter.charged or context.meter.actual != FREE else cost
-        outcome.paid += actual.model_copy(update={"docs": unpaid})
+        self.paid += actual.model_copy(update={"docs": unpaid})
         per_call = self.reranker.expected_cost([], context).latency_ms
         fresh = Scored(context.query_id, dict(scores), dict(cost.by_unit()), 1, per_call)
-        if self._journal is not None:
-            self._journal.append(fresh.after(self._finished.get(context.query_id)))
+        self._journal.append(fresh.after(self._journal.finished.get(context.query_id)))
         if lost := len(items) - len(scores):
-            outcome.failures[context.query_id] = (lost, "the reranker returned no usable score for them")
+            self.failures[context.query_id] = (lost, "the reranker returned no usable score for them")
         return bool(scores)
 
 

@@ -22,13 +22,11 @@ from experiments.publish.files import COST_COLUMNS, read_csv
 from ragtune.core.units import LIMITS
 
 NOTE = "mlflow.note.content"
-"""Tag with the description of an experiment or a run."""
 
 HEADLINE = "headline"
 """Metric with the value of a run's first measure, and tag with its name: runs of one list may have several."""
 
 MAX_TAG_LENGTH = 5000
-"""MLflow's limit for the value of a tag."""
 
 _WORDING = ("_target_", "_partial_", "_convert_", "_recursive_")
 """Hydra's own keys, which say how an option is read."""
@@ -179,10 +177,11 @@ def description(summary: Summary, run_id: str) -> str:
     return "\n\n".join(parts)
 
 
-def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "") -> str:
+    """A table in Markdown; ``align`` has an l or r a column, by default the first one is left and the others right."""
+    kinds = ["---" if kind == "l" else "---:" for kind in align or "l" + "r" * (len(heads) - 1)]
+    head, *body = (" | ".join(cell.replace("|", "\\|") for cell in line) for line in (heads, *rows))
+    return "\n".join([f"| {head} |", f"|{'|'.join(kinds)}|", *(f"| {line} |" for line in body)])
 
 
 def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
@@ -254,7 +253,6 @@ def _git(*arguments: str) -> str:
 
 
 TITLE = "Quality, cost and choices"
-"""Name of the view in MLflow's menu *Views*."""
 
 _FIXED = {"attributes.`Run Name`": 290, "runDateAndNestInfo": 45}
 """Columns that MLflow always shows, with their widths in pixels: the second is cut to the status."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -15,7 +14,6 @@ Column = Sequence[Any] | NDArray[Any]
 """Texts, truth values, integers, or numbers; where one is missing, None or NaN."""
 
 Columns = dict[str, Column]
-"""A table: columns by name, all of one length."""
 
 BLACK, BLUE, GREEN, SKY = "#000000", "#0072B2", "#009E73", "#56B4E9"
 VERMILION, PURPLE, ORANGE, GREY = "#D55E00", "#CC79A7", "#E69F00", "#767676"
@@ -32,25 +30,21 @@ DASHES: dict[str, tuple[Any, ...]] = {
     "peer": ((0, (5, 1.5)), (0, (2, 1.5)), (0, (8, 2, 2, 2)), "-"),
     "ceiling": ((0, (1, 2)), (0, (3, 3))),
 }
-MARKERS = {"baseline": "s", "ours": "oDXP*", "peer": "^v<>ph", "ceiling": "+x1"}
 
 
-@dataclass(frozen=True)
-class Style:
-    """Colour, dash and marker of one line."""
+class Style(NamedTuple):
+    """Colour and dash of one line."""
 
     ink: str
     dash: Any
-    marker: str
 
 
 def styles_of(kinds: Sequence[str]) -> list[Style]:
-    """Styles of lines of the given kinds; cycles of different lengths keep 60 lines of a kind distinct."""
+    """Styles of lines of the given kinds; cycles of different lengths keep 12 lines of a kind distinct."""
     found = []
     for i, kind in enumerate(kinds):
-        turn = sum(other == kind for other in kinds[:i])
-        inks, dashes, markers = INKS[kind], DASHES[kind], MARKERS[kind]
-        found.append(Style(inks[turn % len(inks)], dashes[turn % len(dashes)], markers[turn % len(markers)]))
+        turn, inks, dashes = kinds[:i].count(kind), INKS[kind], DASHES[kind]
+        found.append(Style(inks[turn % len(inks)], dashes[turn % len(dashes)]))
     return found
 
 
@@ -71,17 +65,17 @@ def draw_curve(file: Path, curve: Columns, summary: Summary) -> None:
     interval = {"facecolor": ink, "alpha": 0.18, "linewidth": 0, "label": "95% interval"}
     axes.fill_between(costs, curve[f"{headline}_low"], curve[f"{headline}_high"], step="post", **interval)
     every = max(1, len(costs) // 25)
-    marks = {"marker": _OURS.marker, "markersize": 3.5, "markevery": every}
+    marks = {"marker": "o", "markersize": 3.5, "markevery": every}
     axes.step(costs, mean, where="post", color=ink, label="this run", **marks)
     axes.annotate(f"{mean[-1]:.3f}", (costs[-1], mean[-1]), textcoords="offset points", xytext=(-4, 8), ha="right")
     start = {"markerfacecolor": "white", "linestyle": "none", "zorder": 5}
     first_stage = summary.first_stage.get(headline, mean[0])
     is_apart = f"{first_stage:.3f}" != f"{mean[0]:.3f}"
     own = "the policy's own order" if is_apart else "the first stage alone"
-    axes.plot(costs[:1], mean[:1], label=f"{mean[0]:.3f}: {own}", color=ink, marker=_OURS.marker, **start)
+    axes.plot(costs[:1], mean[:1], label=f"{mean[0]:.3f}: {own}", color=ink, marker="o", **start)
     if is_apart:
         label = f"{first_stage:.3f}: the first stage alone"
-        axes.plot(costs[:1], [first_stage], label=label, color=_FIXED.ink, marker=_FIXED.marker, **start)
+        axes.plot(costs[:1], [first_stage], label=label, color=_FIXED.ink, marker="s", **start)
     axes.margins(y=0.1)
     axes.set_ylabel(f"mean {headline} over {summary.queries} queries")
     axes.grid(visible=True, color="0.92")

@@ -7,13 +7,10 @@ import gzip
 import json
 import reprlib
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.metadata import version
 from io import BufferedWriter, BytesIO
-from operator import add
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -181,23 +178,11 @@ def _write_records(folder: Path, records: Iterable[QueryRecord]) -> None:
     file, traces = folder / "run.trec", folder / "traces.jsonl.gz"
     with naming(file), file.open("w", encoding="utf-8", newline="\n") as out, _packed(traces) as packed:
         for record in records:
-            out.write(_in_trec(record.query_id, record.ranking))
+            for place, doc_id in enumerate(ranking := record.ranking):
+                require_id(doc_id, "retrieved document")
+                out.write(f"{record.query_id} Q0 {doc_id} {place + 1} {len(ranking) - place} ragtune\n")
             with naming(traces):
                 packed.write(record.trace.encode() + b"\n")
-
-
-def _in_trec(query_id: str, ranking: Sequence[str]) -> str:
-    letters = "".join(ranking)
-    if not (letters.isascii() and letters.isprintable() and " " not in letters and all(ranking)):
-        for doc_id in ranking:
-            require_id(doc_id, "retrieved document")
-    return f"{query_id} Q0 ".join(["", *map(add, ranking, _ends(len(ranking)))])
-
-
-@lru_cache(maxsize=8)
-def _ends(n: int) -> list[str]:
-    """What stands behind the document in each line of a ranking: rank, a score that falls with it, tag."""
-    return [f" {rank} {n - rank + 1} ragtune\n" for rank in range(1, n + 1)]
 
 
 @contextmanager
@@ -209,10 +194,6 @@ def _packed(file: Path) -> Iterator[IO[bytes]]:
         BufferedWriter(packed, 2**18) as out,
     ):
         yield cast(IO[bytes], out)
-
-
-_PANDAS = {"large_string": ("object", "str"), "double": ("float64", "float64")}
-"""What pandas calls types that Arrow calls otherwise, in its notes for other readers and in its frames."""
 
 
 def write_csv(file: Path, table: Columns) -> None:
@@ -232,30 +213,20 @@ def read_csv(file: Path) -> Columns:
 
 
 def write_parquet(file: Path, table: Columns) -> None:
-    """Write a table as Parquet, from which pandas reads its own types; loading pandas takes longer than most runs."""
+    """Write a table as Parquet, without pandas: loading it takes longer than most runs."""
     import pyarrow as pa
     from pyarrow import json as pajson
     from pyarrow import parquet
 
     kinds = [str(values.dtype) if isinstance(values, np.ndarray) else "large_string" for values in table.values()]
     schema = pa.schema(list(zip(table, kinds, strict=True)))
-    notes = [_note(field.name, str(field.type)) for field in schema]
-    about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
-    about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": version("pandas")}
     rows = (to_json(dict(zip(table, row, strict=True)), inf_nan_mode="constants") for row in _rows(table))
     # Arrow's own reader: its conversion of Python's lists loads pandas.
     found = pajson.read_json(BytesIO(b"\n".join(rows)), parse_options=pajson.ParseOptions(explicit_schema=schema))
-    described = found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)})
     with naming(file):
-        parquet.write_table(described, file)
+        parquet.write_table(found.combine_chunks(), file)
 
 
 def _rows(table: Columns) -> Iterator[list[Any]]:
     columns = (values.tolist() if isinstance(values, np.ndarray) else values for values in table.values())
     return ([None if value != value else value for value in row] for row in zip(*columns, strict=True))
-
-
-def _note(name: str, kind: str) -> dict[str, Any]:
-    pandas_type, numpy_type = _PANDAS.get(kind, (kind, kind))
-    types = {"pandas_type": pandas_type, "numpy_type": numpy_type}
-    return {"name": name, "field_name": name, **types, "metadata": None}

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from ragtune.core.errors import ConfigError
 
@@ -29,6 +30,19 @@ def remove_new_empty() -> None:
     """Remove those of the remembered folders that are empty; other folders are never touched."""
     while _new:
         remove_if_empty(_new.pop(0))
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse a folder that results cannot be written into, before any work. Leaves nothing behind."""
+    try:
+        note_missing(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(f"nothing can be written to {str(folder)!r}: {error.strerror}") from None
+    finally:
+        remove_new_empty()
 
 
 def remove_if_empty(folder: Path) -> None:

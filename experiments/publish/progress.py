@@ -11,10 +11,8 @@ from contextlib import contextmanager
 from experiments.config.progress import Progress
 
 PATIENCE_S = 2.0
-"""Seconds after which work shows a progress bar."""
 
 LINE_S = 30.0
-"""Seconds between two lines of progress where there is no terminal."""
 
 
 @contextmanager
@@ -63,7 +61,6 @@ def library_progress(*, enabled: bool) -> Iterator[None]:
 
 
 def _lines(label: str) -> Progress:
-    """Progress as lines on stderr, one every :data:`LINE_S`, for a log or a pipe."""
     said = time.perf_counter()
 
     def update(done: int, total: int) -> None:

@@ -141,10 +141,8 @@ def _fitting(
 
 
 _GAP = 3
-"""Characters between two columns."""
 
 _LEAST = 8
-"""Characters to which a column of words may be folded."""
 
 
 def _table(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,11 @@ def print_run(summary: Summary, curve: Curve) -> None:
     """Print the final table of one run: measures with intervals, the cost curve in a few rows, why queries stopped."""
     console = new_console()
     baselines = summary.baselines or {}
-    for table in _fitting(summary, curve, console):
-        console.print(table)
+    table = _run_table(summary, curve, _priced(curve))
+    if width_of(table, console) > console.width:  # what it cost stands in a line of its own, too
+        table = _run_table(summary, curve, {})
+    console.width = max(console.width, width_of(table, console))  # a narrow terminal folds lines, and cuts no figure
+    console.print(table)
     start = "the policy, before any score" if _starts_apart(summary, curve) else "the first stage alone"
     console.print(f"at 0 documents: {start}")
     console.print(_costs_line(summary))
@@ -59,38 +62,23 @@ def print_run(summary: Summary, curve: Curve) -> None:
         print_warning(f"{count} {what}")
 
 
-def _fitting(summary: Summary, curve: Curve, console: Console) -> Iterator[Table]:
-    """The run's table; where the terminal is too narrow for all measures, several, so that no figure is cut."""
-    names, prices = list(summary.measures), _priced(curve)
-    while names:
-        for count in range(len(names), 0, -1):
-            table = _run_table(summary, curve, names[:count], prices)
-            if width_of(table, console) <= console.width:
-                break
-        else:  # what it cost stands in a line of its own, too
-            table = _run_table(summary, curve, names[:count], {})
-        yield table
-        names = names[count:]
-
-
-def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Mapping[str, tuple[str, str]]) -> Table:
+def _run_table(summary: Summary, curve: Curve, prices: Mapping[str, tuple[str, str]]) -> Table:
     # With the costs of each row beside it, every interval still fits into 80 columns.
     spacing: dict[str, Any] = {"padding": 0, "pad_edge": False} if prices else {}
     title = f"{summary.dataset} - {summary.queries} queries - {summary.policy}"
     table = new_table(title, title_style="bold", **spacing)
-    places = [place for place, name in enumerate(summary.measures) if name in names]
-    blank = [""] * len(prices)
+    names, blank = list(summary.measures), [""] * len(prices)
     table.add_column("documents\nper query", justify="right")
     for name in (*prices, *names):
         table.add_column(name, justify="right", no_wrap=True)
-    _add_curve(table, summary, curve, prices, places)
+    _add_curve(table, summary, curve, prices)
     table.add_section()
     table.add_row("final", *blank, *(f"[bold]{summary.measures[name]:.4f}[/bold]" for name in names))
     table.add_row("95% interval", *blank, *("{:.3f}-{:.3f}".format(*summary.interval[name]) for name in names))
     baselines = summary.baselines or {}
     for name, against in baselines.items():
         if name == FULL or against != baselines.get(FULL):  # fixed depth may come to that
-            _add_comparison(table, name, against, blank, names)
+            _add_comparison(table, name, against, blank)
     return table
 
 
@@ -115,16 +103,13 @@ def width_of(table: Table, console: Console) -> int:
     return console.measure(table, options=console.options.update(width=1000)).maximum
 
 
-def _add_curve(
-    table: Table, summary: Summary, curve: Curve, prices: Mapping[str, tuple[str, str]], places: Sequence[int]
-) -> None:
+def _add_curve(table: Table, summary: Summary, curve: Curve, prices: Mapping[str, tuple[str, str]]) -> None:
     if _starts_apart(summary, curve):
-        first = list(summary.first_stage.values())
-        table.add_row("first stage", *([""] * len(prices)), *(f"{first[place]:.3f}" for place in places))
+        table.add_row("first stage", *([""] * len(prices)), *(f"{value:.3f}" for value in summary.first_stage.values()))
     last = len(curve.docs) - 1
     for step in sorted({round(i * last / 7) for i in range(8)}):
         costs = [shape.format(curve.costs[step, UNITS.index(unit)]) for unit, shape in prices.values()]
-        table.add_row(f"{curve.docs[step]}", *costs, *(f"{curve.mean[step][place]:.3f}" for place in places))
+        table.add_row(f"{curve.docs[step]}", *costs, *(f"{value:.3f}" for value in curve.mean[step]))
 
 
 def _starts_apart(summary: Summary, curve: Curve) -> bool:
@@ -151,16 +136,14 @@ def print_warning(words: str) -> None:
     new_console(markup=False).print(f"warning: {words}")
 
 
-def _add_comparison(
-    table: Table, name: str, against: Comparison, blank: Sequence[str], measures: Sequence[str]
-) -> None:
-    intervals = (against.interval[measure] for measure in measures)
+def _add_comparison(table: Table, name: str, against: Comparison, blank: Sequence[str]) -> None:
     table.add_section()
     label = "interpolated" if name == INTERPOLATED else name  # so that four measures fit into 80 columns
-    table.add_row(f"{label} ({against.docs_per_query:.0f})", *blank, *(f"{against.measures[m]:.4f}" for m in measures))
-    table.add_row("difference", *blank, *(f"[bold]{against.difference[m]:+.4f}[/bold]" for m in measures))
+    means, differences, intervals = against.measures.values(), against.difference.values(), against.interval.values()
+    table.add_row(f"{label} ({against.docs_per_query:.0f})", *blank, *(f"{mean:.4f}" for mean in means))
+    table.add_row("difference", *blank, *(f"[bold]{difference:+.4f}[/bold]" for difference in differences))
     table.add_row("95% interval", *blank, *(f"{short(low, '+.3f')} {short(high, '+.3f')}" for low, high in intervals))
-    table.add_row("p", *blank, *(short_p(against.p_holm[measure]) for measure in measures))
+    table.add_row("p", *blank, *map(short_p, against.p_holm.values()))
 
 
 def short(value: float, form: str) -> str:

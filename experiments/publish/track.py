@@ -31,7 +31,6 @@ TRACKING_ERROR = "tracking_error.txt"
 """File in a run's folder with the reason why tracking failed; a later log of the run shows it as a tag."""
 
 MAX_PARAM_LENGTH = 6000
-"""MLflow's limit for the value of a parameter."""
 
 ARTIFACTS = (CONFIG, SUMMARY, "run.trec", "per_query.parquet", CURVE, PICTURE, "traces.jsonl.gz")
 

@@ -1,34 +1,38 @@
-"""Builds a session (dataset and controller) from a configuration."""
+"""Builds a session (dataset and controller) from a configuration, with the trust that a first pass finds."""
 
 from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from experiments.config.options import RunConfig, leaf, preset_with
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import amounts_of
 from experiments.replay.component import component, readable
-from experiments.replay.trust import FirstPass, first_pass
 from ragtune.core.arguments import did_you_mean
+from ragtune.core.arrays import FloatArray
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError
-from ragtune.core.interfaces import BaseReranker, BaseRetriever
+from ragtune.core.interfaces import BaseReranker, BaseRetriever, BaseScheduler
 from ragtune.core.plain import quoted
-from ragtune.core.policy.batching import compares_apart, objection
+from ragtune.core.policy.batching import compares_apart, objection, propose
 from ragtune.core.policy.defaults import AUTO
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalDepths
+from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 from ragtune.embedders.candidates import CandidateVectors
-from ragtune.estimators.posterior.correlation import FULL_TRUST
+from ragtune.estimators.posterior.correlation import CORRELATION, FULL_TRUST, SourceCorrelation
 from ragtune.retrievers.signalled import SignalledRetriever
 from ragtune.schedulers.cascade import CascadeScheduler
 
@@ -46,7 +50,7 @@ class Session:
     controller: RAGtuneController
     rerankers: Mapping[str, BaseReranker]
     parts: Mapping[str, Any]
-    first_pass: FirstPass | None = None  # see :mod:`experiments.replay.trust`
+    first_pass: FirstPass | None = None
 
     @property
     def compares_apart(self) -> bool:
@@ -240,3 +244,51 @@ def _clock_factory(kind: str, rerankers: Mapping[str, BaseReranker]) -> type[Clo
     if kind not in clocks:
         raise ConfigError(f"clock={kind!r}: allowed are {', '.join(clocks)}{did_you_mean(str(kind), list(clocks))}")
     return clocks[kind]
+
+
+QUERIES, HEAD, TAIL = 100, 10, 10
+"""Queries of the sample; documents scored of each: the first stage's best, and others spread evenly over the rest."""
+
+
+class FirstPass(NamedTuple):
+    """What the first pass has found, and its costs in each of :data:`experiments.evaluate.record.UNITS`."""
+
+    correlation: SourceCorrelation
+    charged: FloatArray
+    actual: FloatArray
+
+
+class _Spread(BaseScheduler):
+    """One batch of the first stage's best and of some that are spread over its list, so that scores can vary."""
+
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
+        if pool.batches:
+            return StopRecord(reason="one_shot_done", source="scheduler", details={})
+        ranked = pool.top_candidates(len(pool))
+        spread = np.unique(np.linspace(HEAD, max(len(ranked) - 1, HEAD), TAIL).astype(int)).tolist()
+        return propose([*ranked[:HEAD], *(ranked[i] for i in spread if i < len(ranked))], budget)
+
+
+def first_pass(
+    parts: Mapping[str, Any],
+    controller_of: Callable[[Mapping[str, Any]], RAGtuneController],
+    queries: Mapping[str, str],
+    seed: int,
+) -> FirstPass:
+    """Score a seeded sample of the queries, texts by id, and correlate the scores with the first stage.
+
+    The parts are those of the policy; scheduler, budget and expander are replaced. ``controller_of`` makes a controller
+    of them with the run's own depths, seed and failure policy.
+    """
+    chosen = {"scheduler": _Spread(), "budget": CostBudget.unlimited(), "expander": None}
+    controller = controller_of({**parts, **chosen})
+    query_ids = list(queries)
+    drawn = np.random.default_rng(seed).permutation(len(query_ids))[:QUERIES]
+    found, charged, actual = [], [], []
+    for query_id in [query_ids[i] for i in sorted(drawn.tolist())]:
+        output = controller.run(queries[query_id], query_id=query_id)
+        told = (each.details for each in output.trace.events if CORRELATION in each.details)
+        found += [details[CORRELATION] for details in told if details["scored"] > 2][-1:]
+        charged.append(output.history[-1].amounts)
+        actual.append(amounts_of(output.actual_cost))
+    return FirstPass(SourceCorrelation.of(found), np.sum(charged, axis=0), np.sum(actual, axis=0))

@@ -24,7 +24,6 @@ _LARGEST = 1024
 """Queries of a shard, whose records are in memory at once."""
 
 _PERIOD_S = 0.5
-"""Seconds between two looks at the driver."""
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")

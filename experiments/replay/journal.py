@@ -16,7 +16,7 @@ from experiments.evaluate.record import QueryRecord
 from experiments.replay.inputs import require_same
 from ragtune.core.errors import ConfigError
 
-_VERSION = 6
+_VERSION = 7
 """Version of the lines: JSON, a tab, and its CRC-32, without which a flipped byte could pass for another record."""
 
 

@@ -1,8 +1,9 @@
-"""Holds a study to a claim: on each collection, it holds, it fails, or so few queries cannot tell."""
+"""Holds a study to its claims: on each collection, one holds, fails, or so few queries cannot tell. And the page."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,13 +13,11 @@ import numpy as np
 
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.significance import SIGNIFICANT, TIE, holm, paired_tests
+from experiments.publish.described import markdown_table
 from experiments.report.families import means_by_family
 from experiments.report.study import Claim, Study, StudyCollection, column_of
-from experiments.report.tables import ends, resampled_means
+from experiments.report.tables import ends, p_text, resampled_means
 from ragtune.core.errors import ConfigError
-
-POWER = 0.8
-"""Probability with which the reported number of queries would decide."""
 
 
 class ClaimVerdict(StrEnum):
@@ -30,15 +29,6 @@ class ClaimVerdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A claim on one collection; ``needed`` queries would decide it if differences and deviations stay the same."""
-
-    verdict: ClaimVerdict
-    p: float
-    needed: float
-
-
-@dataclass(frozen=True)
 class Held:
     """A claim with its result."""
 
@@ -46,7 +36,7 @@ class Held:
     rows: Any  # one for each comparison (collection, other policy, budget)
     short: Sequence[str]  # collections whose point estimates are below the claim
     order: Sequence[str]  # all collections, the worst first
-    findings: Mapping[str, Finding]
+    findings: Mapping[str, ClaimVerdict]
     queries: Mapping[str, int]
     mean: float  # over the rows of a pair, the pairs of a collection, the collections of a family, and the families
     low: float
@@ -57,62 +47,44 @@ def held(study: Study, claim: Claim) -> Held | None:
     """Compare the study's figures with a claim; None if it is about none of the study's collections."""
     import pandas as pd
 
-    rows: list[dict[str, Any]] = []
+    tables: list[Any] = []
     means: dict[str, FloatArray] = {}
     resampled: dict[str, FloatArray] = {}
     for collection in (c for c in study.collections if claim.is_about(c.name, c.plain)):
         compared, differences = _compared(study, claim, collection)
         drawn = resampled_means(study, collection, differences)
-        rows += _rows(study, claim, collection, compared, differences, drawn)
+        tests = paired_tests(differences, permutations=study.permutations, seed=study.seed)
+        mean, (low, high) = differences.mean(axis=0), ends(study, drawn)
+        named = {"collection": collection.name, "group": collection.group, "family": collection.family}
+        tables.append(
+            pd.DataFrame([named | row for row in compared]).assign(
+                difference=mean,
+                low=low,
+                high=high,
+                p_holm=np.max(list(map(holm, tests)), axis=0),
+                holds=mean >= -claim.margin - TIE,
+                **side_columns(differences, -claim.margin),
+            )
+        )
         means[collection.name] = np.asarray(differences.mean())
         resampled[collection.name] = drawn.mean(axis=1)
-    if not rows:
+    if not tables:
         return None
     low, high = ends(study, np.mean([*means_by_family(study.collections, resampled).values()], axis=0))
-    mean = float(np.mean([*means_by_family(study.collections, means).values()]))
-    table = pd.DataFrame(rows)
-    worst = table.groupby("collection", sort=False)["difference"].min()
+    rows = pd.concat(tables, ignore_index=True)
+    worst = rows.groupby("collection", sort=False)["difference"].min()
     order = sorted(worst.index, key=lambda name: worst[name])
     return Held(
         claim,
-        table,
+        rows,
         short=[name for name in order if worst[name] < -claim.margin - TIE],
         order=order,
-        findings=findings(table),
+        findings=findings(rows),
         queries={name: len(c.queries) for c in study.collections if (name := c.name) in order},
-        mean=mean,
+        mean=float(np.mean([*means_by_family(study.collections, means).values()])),
         low=float(low),
         high=float(high),
     )
-
-
-def _rows(
-    study: Study,
-    claim: Claim,
-    collection: StudyCollection,
-    compared: Sequence[Mapping[str, Any]],
-    differences: FloatArray,
-    drawn: FloatArray,
-) -> list[dict[str, Any]]:
-    low, high = ends(study, drawn)
-    tests = paired_tests(differences, permutations=study.permutations, seed=study.seed)
-    p_holm = np.maximum(holm(tests.t), holm(tests.randomization))
-    sides = side_columns(differences, -claim.margin)
-    return [
-        {
-            "collection": collection.name,
-            "group": collection.group,
-            "family": collection.family,
-            **row,
-            "difference": mean,
-            "low": low[i],
-            "high": high[i],
-            "p_holm": p_holm[i],
-            "holds": bool(mean >= -claim.margin - TIE),
-            **{name: values[i] for name, values in sides.items()},
-        }
-        for i, (row, mean) in enumerate(zip(compared, differences.mean(axis=0).tolist(), strict=True))
-    ]
 
 
 def _compared(study: Study, claim: Claim, collection: StudyCollection) -> tuple[list[dict[str, Any]], FloatArray]:
@@ -164,37 +136,101 @@ def side_columns(differences: FloatArray, line: float) -> dict[str, FloatArray]:
     distance = np.where(np.abs(distance) <= TIE, 0.0, distance)
     deviation = differences.std(axis=0, ddof=1) if q > 1 else np.full(len(distance), np.inf)
     alike = deviation <= TIE
-    effect = distance / np.where(alike, 1.0, deviation)
-    statistic, freedom = effect * math.sqrt(q), max(q - 1, 1)
+    statistic, freedom = distance / np.where(alike, 1.0, deviation) * math.sqrt(q), max(q - 1, 1)
     p_below = np.where(alike, np.where(distance < 0.0, 0.5**q, 1.0), student.cdf(statistic, freedom))
     p_above = np.where(alike, np.where(distance > 0.0, 0.5**q, 1.0), student.sf(statistic, freedom))
-    return {
-        "p_below": np.minimum(1.0, 2.0 * p_below),
-        "p_above": np.minimum(1.0, 2.0 * p_above),
-        "effect": np.where(alike & (distance != 0.0), np.copysign(np.inf, distance), effect),
-    }
+    return {"p_below": np.minimum(1.0, 2.0 * p_below), "p_above": np.minimum(1.0, 2.0 * p_above)}
 
 
-def findings(rows: Any) -> Mapping[str, Finding]:
+def findings(rows: Any) -> Mapping[str, ClaimVerdict]:
     """What a claim's comparisons prove, by collection: that all lie above its line, or that one lies below it."""
     collections = {str(name): mine for name, mine in rows.groupby("collection", sort=False)}
     proven = holm([mine["p_above"].max() for mine in collections.values()])
     refuted = holm([min(1.0, len(mine) * mine["p_below"].min()) for mine in collections.values()])
     found = {}
-    for i, (name, mine) in enumerate(collections.items()):
+    for i, name in enumerate(collections):
         verdict = ClaimVerdict.HOLDS if proven[i] < SIGNIFICANT else ClaimVerdict.OPEN
-        verdict = ClaimVerdict.FAILS if refuted[i] < SIGNIFICANT else verdict
-        effect, tests = float(mine["effect"].min()), len(collections)
-        needed = _queries(effect, tests) if effect > 0.0 else _queries(-effect, tests * len(mine))
-        found[name] = Finding(verdict, float(min(proven[i], refuted[i])), needed)
+        found[name] = ClaimVerdict.FAILS if refuted[i] < SIGNIFICANT else verdict
     return found
 
 
-def _queries(effect: float, tests: int) -> float:
-    """Queries that a test needs at a corrected level, by the normal approximation; infinity for an effect <= 0."""
-    from scipy.stats import norm
+def claims_page(study: Study, found: Sequence[Held]) -> str:
+    """All claims in one table of Markdown, then each claim with its collections, the worst first."""
+    heads = ["", "claim", *ClaimVerdict, "as measured, falls short", "mean difference", "worst collection"]
+    rows = [[f"{i}", *_summary(held)] for i, held in enumerate(found, 1)]
+    parts = [_head(study, found), markdown_table(heads, rows, "rlrrrrrl")]
+    for i, held in enumerate(found, 1):
+        parts.append(f"\n## {i}. {held.claim.name}\n\n{_said(study, held)}\n\n{_worst(study, held)}")
+    return "\n".join([*parts, ""])
 
-    if effect <= 0.0:
-        return math.inf
-    quantiles = norm.isf(SIGNIFICANT / (2 * tests)) + norm.ppf(POWER)
-    return float(max(2.0, math.ceil((quantiles / effect) ** 2)))
+
+def _head(study: Study, found: Sequence[Held]) -> str:
+    counts = Counter(verdict for held in found for verdict in held.findings.values())
+    holding, failing, undecided = (counts[verdict] for verdict in ClaimVerdict)
+    proven = sum(all(verdict is ClaimVerdict.HOLDS for verdict in held.findings.values()) for held in found)
+    refuted = sum(any(verdict is ClaimVerdict.FAILS for verdict in held.findings.values()) for held in found)
+    kept = sum(not held.short for held in found)
+    return f"""# {study.name}: claims
+
+**Of {len(found)} claims, {proven} proven on every collection that they are about, {refuted} refuted on some.**
+Of {counts.total()} findings, one for each claim and collection, {holding} hold,
+{failing} fail, and {undecided} are open: so many queries cannot tell. Taken as measured,
+without a test, {kept} of {len(found)} hold everywhere.
+
+- made by `{study.command}`
+- code: `{study.git_sha}`
+- {study.measures[0]}; intervals: {study.level:.0%}, {study.resamples} bootstrap resamples; seed {study.seed}
+- mean difference: over the rows of a pair, the pairs of a collection, the collections of a family, and the families
+- holds: all differences that the claim is about are proven to lie above its line, by paired t-tests; fails: one is
+  proven to lie below it; two-sided at {SIGNIFICANT:.2f}, both Holm-corrected over the collections, a failure also over
+  the comparisons of a collection. A line of .000 can be proven by being ahead only, never by being equal
+- p: the larger of paired t-test and paired randomization test ({study.permutations} random sign vectors) against no
+  difference, each Holm-corrected over all comparisons of the claim on that collection
+- a collection is shown with its worst comparison, which was picked for being the worst: its interval is that of one
+  comparison, not of the worst of many. ▼: it falls short as measured
+"""
+
+
+def _summary(held: Held) -> list[str]:
+    first = held.order[0]
+    worst = held.rows[held.rows["collection"] == first]["difference"].min()
+    counts = Counter(held.findings.values())
+    short, mean = f"{len(held.short)} of {len(held.order)}", _interval(held.mean, held.low, held.high)
+    return [held.claim.name, *(f"{counts[one]}" for one in ClaimVerdict), short, mean, f"{first} ({worst:+.3f})"]
+
+
+def _said(study: Study, held: Held) -> str:
+    claim = held.claim
+    others = ", ".join(study.by_name[name].label for name in claim.against)
+    depth = {
+        "same": "at the same budget",
+        "spent": f"at as many {study.noun} as it is charged on average, on the line between two budgets",
+        "fewer": "at each smaller budget",
+    }.get(str(claim.depth), f"at {claim.depth} {study.noun}")
+    without = ", which do without the signals" if claim.plain else ""
+    budgets = ", ".join(map(column_of, claim.budgets))
+    above = int((held.rows.groupby("collection")["difference"].min() > 0).sum())
+    return (
+        f"*{study.by_name[claim.policy].label}* at {budgets} {study.noun} against {others}{without}, {depth}: at most "
+        f"{claim.margin:.3f} below. "
+        f"As measured, it falls short on {len(held.short)} of {len(held.order)} collections, and is above in every "
+        f"comparison on {above}."
+    )
+
+
+def _worst(study: Study, held: Held) -> str:
+    rows = []
+    for name in held.order:
+        mine, verdict = held.rows[held.rows["collection"] == name], held.findings[name]
+        row = mine.loc[mine["difference"].idxmin()]
+        spent, theirs = (study.unit.number.format(row[name]) for name in (study.unit.name, "depth"))
+        found = [name, "▼" if name in held.short else "", verdict if verdict is ClaimVerdict.OPEN else f"**{verdict}**"]
+        compared = [spent, study.by_name[row["against"]].label, theirs]
+        difference = _interval(row["difference"], row["low"], row["high"])
+        rows.append([*found, f"{held.queries[name]}", *compared, difference, p_text(row["p_holm"])])
+    heads = ["collection", "", "finding", "queries", study.noun, "against", "theirs", "difference", "p"]
+    return markdown_table(heads, rows, "lllrrlrrr")
+
+
+def _interval(mean: float, low: float, high: float) -> str:
+    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"

@@ -1,4 +1,4 @@
-"""Means over families of test collections, each family counting once."""
+"""Means over families of test collections, each family counting once, and choices by leaving one family out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.curves import FloatArray
-from experiments.report.study import Study, StudyCollection
+from experiments.publish.described import markdown_table
+from experiments.report.study import PolicyChoice, Study, StudyCollection, column_of
 from experiments.report.tables import ends, resampled_means
 
 ALL = "all families"
@@ -80,12 +81,11 @@ def families_page(study: Study, table: Any) -> str:
         groups = sizes.get(str(family), {})
         holds = ", ".join(f"{group} ({n} pair{'s' if n > 1 else ''})" for group, n in groups.items())
         parts.append(f"### {family}{': ' if holds else ''}{holds}\n")
-        parts.append(f"| policy | {' | '.join(study.columns)} |\n|---|{'---:|' * len(study.columns)}")
+        body = []
         for policy in study.policies:
-            cells = [_cell(study, row) for _, row in rows[rows["policy"] == policy.name].iterrows()]
             label = f"*{policy.label}*" if policy.kind == "ceiling" else policy.label
-            parts.append(f"| {label} | {' | '.join(cells)} |")
-        parts.append("")
+            body.append([label, *(_cell(study, row) for _, row in rows[rows["policy"] == policy.name].iterrows())])
+        parts += [markdown_table(["policy", *study.columns], body), ""]
     return "\n".join(parts)
 
 
@@ -98,3 +98,76 @@ def _cell(study: Study, row: Any) -> str:
             text = f"{row[name]:+.3f}"
             apart.append(f"**{text}**" if row[f"{name}_low"] > 0 or row[f"{name}_high"] < 0 else text)
     return f"{row[headline]:.3f} ({', '.join(apart)})" if apart else f"{row[headline]:.3f}"
+
+
+def choice_page(study: Study, choice: PolicyChoice) -> str:
+    """What each family gets with the policy of kind ``ours`` that the other families choose, as Markdown.
+
+    They choose by the mean gain over the reference; each family counts once.
+    """
+    names = [choice.default, *(p.name for p in study.policies if p.kind == "ours" and p.name != choice.default)]
+    labels, reference = [study.by_name[name].label for name in names], study.by_name[study.reference].label
+    default, budgets = labels[0], ", ".join(map(column_of, choice.budgets))
+    apart = {c.name: _gains(study, choice, c, names) for c in study.collections}
+    gains = means_by_family(study.collections, {name: own.mean(axis=0) for name, own in apart.items()})
+    drawn = {c.name: resampled_means(study, c, apart[c.name]) for c in study.collections}
+    resampled = means_by_family(study.collections, drawn)
+    final = _chosen([*gains.values()])
+    chosen = {family: _chosen([gains[other] for other in gains if other != family]) for family in gains}
+    differences = {family: resampled[family][:, one] - resampled[family][:, 0] for family, one in chosen.items()}
+    rows, brought = [], []
+    for family, one in chosen.items():
+        brought.append(gains[family][one] - gains[family][0])
+        own = [f"{gains[family][i]:+.4f}" for i in (one, 0)]
+        rows.append([family, labels[one], *own, _interval(study, brought[-1], differences[family])])
+    mean = np.mean([*differences.values()], axis=0)
+    title = f"Take {labels[final]}." if final and ends(study, mean)[0] > 0 else f"Keep {default}."
+    table = []
+    for i, label in enumerate(labels):
+        brings = [found[i] for found in gains.values()]
+        table.append([label, *(f"{gain:+.4f}" for gain in (*brings, np.mean(brings)))])
+    heads = ["left out", "the others choose", "gain", f"gain of {default}", "difference"]
+    return f"""# {study.name}: leaving one family out
+
+**{title}** A family gets {_interval(study, float(np.mean(brought)), mean)} {study.measures[0]} more than with {default}
+if the others choose for it. All families together choose {labels[final]}; so do {[*chosen.values()].count(final)} of
+the {len(chosen)} choices that leave one out.
+
+Each family of collections is left out in turn. The others choose the policy with the largest mean gain over
+{reference} at equal budgets ({budgets} {study.noun}), over the pairs of a collection, the collections of a family and
+the families; of equals {default}. What the left-out family gets with that policy is what the choice is worth where
+nobody looked. Another policy than {default} is taken only if that is above zero with its interval.
+
+- made by `{study.command}`
+- code: `{study.git_sha}`
+- intervals: {study.level:.0%}, {study.resamples} bootstrap resamples of the queries, the choice held fixed;
+  collections over the same queries share them; seed {study.seed}
+
+## What each family would have got
+
+{markdown_table(heads, rows, "llrrr")}
+
+## Gains over {reference}, by which policies are chosen
+
+{markdown_table(["policy", *gains, "mean"], table)}
+"""
+
+
+def _gains(study: Study, choice: PolicyChoice, collection: StudyCollection, names: Sequence[str]) -> FloatArray:
+    """Gains query by query, shape (q, policies)."""
+    cells = {
+        name: [collection.cells[name, column_of(budget)].values[:, 0] for budget in choice.budgets]
+        for name in (*names, study.reference)
+    }
+    means = {name: np.mean(values, axis=0) for name, values in cells.items()}
+    return np.column_stack([means[name] - means[study.reference] for name in names])
+
+
+def _chosen(gains: Sequence[FloatArray]) -> int:
+    """The policy with the largest mean gain over families; of gains equal up to rounding the first."""
+    return int(np.argmax(np.mean(gains, axis=0).round(9)))
+
+
+def _interval(study: Study, difference: float, resampled: FloatArray) -> str:
+    low, high = ends(study, resampled)
+    return f"{difference:+.4f} [{low:+.4f}, {high:+.4f}]"

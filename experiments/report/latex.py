@@ -58,7 +58,6 @@ def latex_table(caption: str, table: Table, note: str, align: str = "") -> str:
 
 
 def _text(cell: str) -> str:
-    """Markdown of a cell in LaTeX."""
     parts, end = [], 0
     for found in _MARKED.finditer(cell):
         bold, italic = found.groups()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.evaluate.significance import SIGNIFICANT
+from experiments.publish.described import markdown_table
 from experiments.report.recommendation import Recommendation
 from experiments.report.study import Study, StudyCollection
 from experiments.report.tables import p_text, verdict
@@ -23,8 +24,7 @@ class Table:
 
     @property
     def markdown(self) -> str:
-        lines = [f"### {self.title}\n", f"| {' | '.join(self.columns)} |", f"|---|{'---:|' * (len(self.columns) - 1)}"]
-        return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in self.rows), ""])
+        return f"### {self.title}\n\n{markdown_table(self.columns, self.rows)}\n"
 
 
 def markdown(study: Study, cells: Any, policies: Any, advice: Recommendation, families: str = "") -> str:
@@ -42,7 +42,7 @@ def _head(study: Study) -> str:
     reference = study.by_name[study.reference].label
     span = "its budgets" if study.is_grid else "the runs compared"
     place = " at the same budget" if study.is_grid else ""
-    notes = "".join(f"- {note}\n" for note in [*_of_curves(study), *study.notes])
+    notes = "".join(f"- {note}\n" for note in study.notes)
     return f"""- made by `{study.command}`
 - code: `{study.git_sha}`
 - intervals: {study.level:.0%}, {study.resamples} bootstrap resamples of the queries; seed {study.seed}
@@ -51,16 +51,6 @@ def _head(study: Study) -> str:
 - bold: the best of a column, ceilings left aside; *italic*: a ceiling, which knows the scores or the judgments
 - full quality: {study.target_label}
 {notes}"""
-
-
-def _of_curves(study: Study) -> list[str]:
-    """The points that areas and costs to a quality are read from; compared runs have curves of their own."""
-    if not study.is_grid:
-        return []
-    has_depths = any(curve.steps for collection in study.collections for curve in collection.curves.values())
-    fixed = "fixed depth at every depth, other policies" if has_depths else "all policies"
-    measured = f"curves: measured are {fixed} at 0 {study.noun} and at each budget"
-    return [f"{measured}; areas go from 0 to the largest number of {study.noun} that a query was charged"]
 
 
 def described(study: Study, collection: StudyCollection) -> str:
@@ -108,7 +98,7 @@ def tables_of(study: Study, collection: StudyCollection, cells: Any, policies: A
     else:
         found.append(by_measure("Means with intervals", _mean))
         found.append(by_measure(f"Differences to {reference}", _difference(study)))
-    areas = ["area", "area, log axis", f"{study.noun} to 95%", f"{study.noun} to 99%", "largest fall with more budget"]
+    areas = ["area", f"{study.noun} to 95%", f"{study.noun} to 99%"]
     found.append(table(f"Areas and {study.noun} to quality ({headline})", areas, _area(study, rows)))
     found.append(
         by_column(
@@ -127,9 +117,6 @@ def _costs(study: Study, cells: Any, by_column: Callable[[str, Callable[[Any], s
         column = f"{unit.name}_mean"
         if column in cells and not unit.is_always_told and cells[column].any():
             found.append(by_column(f"{unit.label} charged a query, mean", _amount(unit)))
-    if cells["ineligible_mean"].any():
-        title = "Neighbours found that the reranker cannot score, mean a query"
-        found.append(by_column(title, lambda row: f"{row['ineligible_mean']:.1f}"))
     return found
 
 
@@ -173,12 +160,10 @@ def _difference(study: Study) -> Callable[[Any, str], str]:
 
 
 def _area(study: Study, rows: Any) -> Callable[[str, str], str]:
-    keys = {"area": "area", "area, log axis": "area_log", "largest fall with more budget": "largest_fall"}
-
     def cell(name: str, column: str) -> str:
         row = rows.loc[name]
-        if column in keys:
-            return f"{row[keys[column]]:.4f}"
+        if column == "area":
+            return f"{row['area']:.4f}"
         reached = f"{study.unit.name}_to_{column[-3:-1]}"
         if row[reached] != row[reached]:
             return "-"

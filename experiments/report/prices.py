@@ -19,7 +19,6 @@ from ragtune.core.plain import quoted
 LIST_PRICES = CONF / "list_prices.yaml"
 
 UNITS = ("usd", "ms", "docs", "calls", "tokens")
-"""The units of a cost."""
 
 
 class Work(NamedTuple):
@@ -63,14 +62,6 @@ class Prices(BaseModel):
         ms = self.ms_per_doc * work.docs + self.ms_per_call * work.calls
         counted = {"docs": work.docs, "calls": work.calls, "tokens": work.tokens}
         return {"usd": usd, "ms": ms, **{unit: count.astype(float) for unit, count in counted.items()}}
-
-    def on_forecast(self, figures: Mapping[str, Any]) -> dict[str, Any]:
-        """A forecast of one call a query with dollars by these prices."""
-        total, queries = figures["total"], figures["queries"]
-        counts = {name: np.array([total[name] or 0]) for name in ("docs", "calls", "tokens")}
-        usd = float(self.bill(Work(**counts, largest=np.ceil(counts["docs"] / queries)))["usd"][0])
-        parts = (("total", usd), ("per_query", usd / queries))
-        return {**figures, **{part: {**figures[part], "usd": amount} for part, amount in parts}}
 
 
 def prices_of(*known: Mapping[str, Any]) -> Prices:

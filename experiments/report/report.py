@@ -1,4 +1,4 @@
-"""The interactive report: one page with Plotly inside, which requests nothing from any server."""
+"""The files of a study: its tables, and the interactive report, one page with Plotly inside that requests nothing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ import numpy as np
 
 from experiments.evaluate.curves import FloatArray
 from experiments.publish.figures import Style, styles_of
-from experiments.report.markdown import Table, described, tables_of
-from experiments.report.recommendation import Recommendation
+from experiments.publish.files import write_text
+from experiments.report.claims import claims_page, held
+from experiments.report.families import choice_page, families_page, families_table
+from experiments.report.latex import latex
+from experiments.report.markdown import Table, described, markdown, tables_of
+from experiments.report.recommendation import Recommendation, recommendation
 from experiments.report.study import Line, Study, StudyCollection, file_stem
-from ragtune.core.units import CALLS
+from experiments.report.tables import cells_table, curves_table, per_query_table, policies_table
 from ragtune.core.units import UNITS as ALL
 
 PAGE = Path(__file__).with_name("page.html")
@@ -39,7 +43,6 @@ def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str
         study=study,
         advice=advice,
         notes=[note.replace("`", "") for note in study.notes],
-        cost=_calls_of_advice(study, advice),
         style=STYLE.read_text(encoding="utf-8"),
         plotly=get_plotlyjs(),
         collections=[_collection(study, collection, cells, policies, advice) for collection in study.collections],
@@ -142,16 +145,49 @@ def _front(study: Study, cells: Any) -> Table:
     return Table(title, ["policy", f"{study.noun} a query", headline], rows)
 
 
-def _calls_of_advice(study: Study, advice: Recommendation) -> str:
-    """The calls of the recommended cell beside the reference's: the rule looks at one unit only."""
-    if advice.policy == study.reference:
+def write_study(study: Study, folder: Path, *, report: bool) -> None:
+    """Write the tables, Markdown, claims and report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cells, policies = cells_table(study), policies_table(study)
+    name = "frontier" if study.is_grid else "compare"
+    cells.to_parquet(folder / f"{name}.parquet", index=False)
+    kept = _write_csv(folder / f"{name}.csv", cells)
+    kept_policies = _write_csv(folder / "policies.csv", policies)
+    if study.is_grid:
+        _write_csv(folder / "curves.csv", curves_table(study))
+    per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
+    advice = recommendation(kept, study.measures[0])
+    families = _families(study, folder)
+    write_text(folder / f"{name}.md", markdown(study, kept, kept_policies, advice, families))
+    papers = (latex(study, one.name, tables_of(study, one, kept, kept_policies)) for one in study.collections)
+    write_text(folder / f"{name}.tex", "\n".join(papers))
+    _write_answers(study, folder)
+    page = folder / "report.html"
+    if report:
+        write_text(page, html(study, cells, policies, advice))
+    else:
+        page.unlink(missing_ok=True)  # an earlier study's would stand beside the tables of this one
+
+
+def _write_csv(file: Path, table: Any) -> Any:
+    """Write a table, and return it with the digits of the file, so that pages show what the file holds."""
+    digits = "%.6g"
+    table.to_csv(file, index=False, lineterminator="\n", float_format=digits)
+    return table.map(lambda value: float(digits % value) if isinstance(value, float) else value)
+
+
+def _families(study: Study, folder: Path) -> str:
+    if len({collection.family for collection in study.collections}) < 2:
         return ""
-    ours, theirs = (
-        np.mean([collection.cells[name, advice.column].in_unit(CALLS).mean() for collection in study.collections])
-        for name in (advice.policy, study.reference)
-    )
-    place = " at the same budget" if study.is_grid else ""
-    return (
-        f"The rule looks at {study.noun}. A query takes {ours:.1f} calls, and {theirs:.1f} with "
-        f"{study.by_name[study.reference].label}{place}."
-    )
+    return families_page(study, _write_csv(folder / "families.csv", families_table(study)))
+
+
+def _write_answers(study: Study, folder: Path) -> None:
+    import pandas as pd
+
+    if found := [answer for claim in study.claims if (answer := held(study, claim))]:
+        rows = [answer.rows.assign(claim=answer.claim.name) for answer in found]
+        _write_csv(folder / "claims.csv", pd.concat(rows, ignore_index=True))
+        write_text(folder / "claims.md", claims_page(study, found))
+    if study.choice:
+        write_text(folder / "choice.md", choice_page(study, study.choice))

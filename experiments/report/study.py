@@ -9,8 +9,6 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, Field, StrictFloat, StrictInt
 from pydantic.dataclasses import dataclass as checked
 
@@ -21,7 +19,6 @@ from ragtune.core.units import DOCS, Unit
 from ragtune.core.units import UNITS as ALL
 
 CHECKED = ConfigDict(extra="forbid", allow_inf_nan=False)
-"""How what a configuration says is checked."""
 
 _LISTED = BeforeValidator(lambda value: value if isinstance(value, (list, tuple)) else [value])
 """A single value stands for the list of one."""
@@ -32,7 +29,6 @@ Amounts = Annotated[Sequence[Amount], Field(min_length=1), _LISTED]
 NotNegative = Annotated[float, Field(ge=0)]
 
 FINAL = "final"
-"""The one column of a study that compares runs."""
 
 
 def column_of(budget: float) -> str:
@@ -66,8 +62,6 @@ class Cell:
 
     values: FloatArray  # shape (q, m), the measures
     charged: FloatArray  # shape (q, u), in each of UNITS, 0 where the reranker does not count them
-    expanded: NDArray[np.int64]  # shape (q,), documents added to the pool
-    ineligible: NDArray[np.int64]  # shape (q,), neighbours found that the reranker cannot score
     stops: Sequence[str]
     warnings: Mapping[str, int] = field(default_factory=dict)  # numbers of missing ids, by what they are
 

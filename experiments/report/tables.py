@@ -16,7 +16,6 @@ from experiments.evaluate.significance import (
     Bootstrap,
     cost_to_reach,
     holm,
-    largest_fall,
     paired_tests,
     pareto_front,
     wins_losses_ties,
@@ -25,7 +24,8 @@ from experiments.report.study import Cell, Study, StudyCollection
 from ragtune.core.units import DOCS
 
 Key = tuple[str, str]
-"""Policy and column of a cell."""
+
+_TESTS = ("p_t", "p_randomization")
 
 
 def cells_table(study: Study) -> Any:
@@ -102,8 +102,6 @@ def _costs(cell: Cell) -> dict[str, Any]:
         "docs_mean": means[0],
         **dict(zip(("docs_p10", "docs_median", "docs_p90"), quantiles, strict=True)),
         "calls_mean": means[1],
-        "expanded_mean": float(cell.expanded.mean()),
-        "ineligible_mean": float(cell.ineligible.mean()),
         "stop_reasons": json.dumps(dict(sorted(Counter(cell.stops).items()))),
         **{f"{UNITS[i]}_mean": means[i] for i in told(cell.charged) if i >= 2},
     }
@@ -113,14 +111,14 @@ def _tests(study: Study, keys: list[Key], differences: FloatArray, reference: st
     """p-values by name, each of shape (cells, measures); NaN for the reference itself."""
     q, n, m = differences.shape
     plain = paired_tests(differences.reshape(q, n * m), permutations=study.permutations, seed=study.seed)
-    found = {"p_t": plain.t.reshape(n, m), "p_randomization": plain.randomization.reshape(n, m)}
-    found |= {f"{name}_holm": np.full((n, m), np.nan) for name in tuple(found)}
+    found = {name: p.reshape(n, m) for name, p in zip(_TESTS, plain, strict=True)}
+    found |= {f"{name}_holm": np.full((n, m), np.nan) for name in _TESTS}
     families: dict[str, list[int]] = {}  # one Holm correction spans the budgets of a policy, or the compared runs
     for i, key in enumerate(keys):
         if key[0] != reference:
             families.setdefault(key[0 if study.is_grid else 1], []).append(i)
     for members in families.values():
-        for name in ("p_t", "p_randomization"):
+        for name in _TESTS:
             for j in range(m):
                 found[f"{name}_holm"][members, j] = holm(found[name][members, j])
     for p in found.values():
@@ -138,16 +136,16 @@ def _against_full(
     low, high = _interval(study, differences)
     others = [i for i, key in enumerate(keys) if key != full]
     found = {"diff": differences.mean(axis=0), "diff_low": low, "diff_high": high}
-    found |= {name: np.full(len(keys), np.nan) for name in ("p_t_holm", "p_randomization_holm")}
+    found |= {f"{name}_holm": np.full(len(keys), np.nan) for name in _TESTS}
     if others:
         tested = paired_tests(differences[:, others], permutations=study.permutations, seed=study.seed)
-        found["p_t_holm"][others] = holm(tested.t)
-        found["p_randomization_holm"][others] = holm(tested.randomization)
+        for name, p in zip(_TESTS, tested, strict=True):
+            found[f"{name}_holm"][others] = holm(p)
     return found
 
 
 def policies_table(study: Study) -> Any:
-    """One row for each (collection, policy): areas, what 95% and 99% of the target take, and the largest fall."""
+    """One row for each (collection, policy): the area, and what 95% and 99% of the target take."""
     import pandas as pd
 
     rows = []
@@ -159,16 +157,11 @@ def policies_table(study: Study) -> Any:
             steps, quality = curve.steps, curve.mean[:, 0]
             row: dict[str, Any] = {"collection": collection.name, "policy": policy.name, "label": policy.label}
             row |= {"kind": policy.kind, "area": area(curve.allowed, quality, low, high, stepwise=steps)}
-            logs = np.log2(curve.allowed + 1), quality, np.log2(low + 1), np.log2(high + 1)
-            row["area_log"] = area(*logs, stepwise=steps)
             for percent in (95, 99):
                 wanted = percent / 100 * collection.target[0]
                 spent, at_first = cost_to_reach(curve.spent, quality, wanted, stepwise=steps)
                 name = f"{study.unit.name}_to_{percent}"
                 row |= {name: np.nan if spent is None else spent, f"{name}_at_first": at_first}
-            if study.is_grid:
-                quality = np.array([collection.cells[policy.name, c].values[:, 0].mean() for c in study.columns])
-            row |= {"largest_fall": largest_fall(quality), "best": float(quality.max())}
             row |= {"target": float(collection.target[0]), f"target_{study.unit.name}": collection.target_spent}
             rows.append(row)
     return pd.DataFrame(rows)
@@ -199,8 +192,7 @@ def per_query_table(study: Study) -> Any:
             part: dict[str, Any] = {"collection": collection.name, "policy": policy, "budget": column}
             part |= {"query_id": list(collection.queries)}
             part |= {measure: cell.values[:, j] for j, measure in enumerate(study.measures)}
-            part |= {"docs": docs, "calls": calls, "expanded": cell.expanded}
-            part |= {"ineligible": cell.ineligible, "stop_reason": cell.stops}
+            part |= {"docs": docs, "calls": calls, "stop_reason": cell.stops}
             part |= {UNITS[i]: cell.charged[:, i] for i in told(cell.charged) if i >= 2}
             parts.append(pd.DataFrame(part))
     return pd.concat(parts, ignore_index=True)
@@ -208,7 +200,7 @@ def per_query_table(study: Study) -> Any:
 
 def verdict(row: Any, measure: str) -> str:
     """``▲`` or ``▼`` if both corrected tests place it above or below the reference, ``△`` or ``▽`` if only one does."""
-    passed = sum(row[f"{measure}_{test}_holm"] < SIGNIFICANT for test in ("p_t", "p_randomization"))
+    passed = sum(row[f"{measure}_{test}_holm"] < SIGNIFICANT for test in _TESTS)
     signs = ("", "△", "▲") if row[f"{measure}_diff"] > 0 else ("", "▽", "▼")
     return signs[passed]
 

@@ -78,8 +78,6 @@ def _row(output: ControllerOutput) -> dict[str, Any]:
     return {
         "ranking": output.ranking,
         "charged": [getattr(cost, unit) for unit in UNITS],
-        "expanded": output.final_budget_state["expanded_docs"],
-        "ineligible": sum(event.details["count"] for event in output.trace.find("ineligible")),
         "stops": output.stop.reason,
         "error": output.stop.details.get("error"),
     }
@@ -90,5 +88,5 @@ def _cell(judged: Sequence[str], rows: Sequence[Mapping[str, Any]], measures: Me
     values = measures.of_topics({q: row["ranking"] for q, row in by_query.items()}, {q: q for q in judged})
     return {
         "values": values.tolist(),
-        **{name: [row[name] for row in rows] for name in ("charged", "expanded", "ineligible", "stops")},
+        **{name: [row[name] for row in rows] for name in ("charged", "stops")},
     }

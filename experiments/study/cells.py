@@ -1,4 +1,4 @@
-"""Replays the cells of a grid in parallel, and keeps each in a file, so that a killed study continues."""
+"""Replays the cells of a grid in parallel, each kept in a file, so that a killed study continues; writes the study."""
 
 from __future__ import annotations
 
@@ -15,13 +15,24 @@ import numpy as np
 from experiments.config.options import results_key
 from experiments.config.progress import Progress
 from experiments.config.targets import require_allowed
+from experiments.evaluate.curves import Steps, curve
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import UNITS
+from experiments.evaluate.significance import Bootstrap
+from experiments.publish.described import git_sha
+from experiments.publish.folders import require_writable
+from experiments.replay.build import load_dataset, session_for
 from experiments.replay.executors import executed
 from experiments.replay.inputs import InputFiles
-from experiments.report.study import Cell, column_of
+from experiments.replay.records import is_fixed_depth, records_of
+from experiments.report.report import write_study
+from experiments.report.study import Cell, Line, Study, StudyCollection, column_of
 from experiments.study import cellreplay
 from experiments.study.cellreplay import CellJob, run_replay
-from experiments.study.grid import Grid
+from experiments.study.grid import CollectionEntry, Grid, PolicyEntry
+from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseScheduler
+from ragtune.core.units import DOCS
 
 FULL = "full"
 """Column of the cell in which the baseline reranks the whole pool."""
@@ -90,5 +101,113 @@ def read_cell(file: Path) -> Cell:
     """Read the cell that a job's file holds."""
     cell = json.loads(gzip.decompress(file.read_bytes()))
     values, charged = (np.array(cell[key], dtype=float) for key in ("values", "charged"))
-    expanded, ineligible = (np.array(cell[key], dtype=np.int64) for key in ("expanded", "ineligible"))
-    return Cell(values, charged, expanded, ineligible, cell["stops"], cell["warnings"])
+    return Cell(values, charged, cell["stops"], cell["warnings"])
+
+
+Cells = Mapping[tuple[str, str, str], Cell]
+
+
+def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> Study:
+    """Replay the cells that are missing below ``folder/cells``, and write tables and report."""
+    require_writable(folder)
+    cells = run_jobs(jobs_of(grid, folder / "cells"), grid.jobs, progress)
+    study = study_of(grid, cells, command)
+    write_study(study, folder, report=grid.report)
+    return study
+
+
+def study_of(grid: Grid, cells: Cells, command: str) -> Study:
+    """Make a study of the finished cells of a grid."""
+    baseline = grid.configuration(grid.collections[0], grid.baseline)
+    return Study(
+        name=grid.name,
+        question=grid.question,
+        command=command,
+        git_sha=git_sha(),
+        collections=[_collection(grid, entry, cells) for entry in grid.collections],
+        policies=[entry.policy for entry in grid.policies],
+        reference=grid.baseline.name,
+        columns=[column_of(budget) for budget in grid.budgets],
+        measures=list(grid.measures),
+        target_label=_target_label(cells, by_windows=compares_windows(baseline)),
+        resamples=grid.resamples,
+        permutations=grid.permutations,
+        level=grid.level,
+        seed=grid.seed,
+        notes=_gaps(grid, cells),
+        claims=grid.claims,
+        choice=grid.choice,
+        unit=grid.limited,
+    )
+
+
+def _gaps(grid: Grid, cells: Cells) -> list[str]:
+    full = {entry.name: cells[entry.name, grid.baseline.name, FULL] for entry in grid.collections}
+    return [f"warning: {name}: {n} {what}" for name, cell in full.items() for what, n in cell.warnings.items()]
+
+
+def _target_label(cells: Cells, *, by_windows: bool) -> str:
+    if by_windows:
+        return "the baseline without a limit"
+    stops = {stop for (_, _, column), cell in cells.items() if column == FULL for stop in cell.stops}
+    is_all = stops <= {"pool_exhausted", "empty_pool"}
+    return f"{'every pool document reranked' if is_all else 'the baseline without a limit'}, reranked_first order"
+
+
+def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> StudyCollection:
+    dataset = load_dataset(grid.configuration(entry, grid.baseline))
+    mine = {(policy, column): cell for (name, policy, column), cell in cells.items() if name == entry.name}
+    full = mine.pop((grid.baseline.name, FULL))
+    starts = {policy.name: mine.pop((policy.name, START)) for policy in grid.policies}
+    return StudyCollection(
+        name=entry.name,
+        queries=dataset.judged,
+        cells=mine,
+        curves={policy.name: _curve(grid, entry, policy, starts[policy.name], mine) for policy in grid.policies},
+        target=full.values.mean(axis=0),
+        target_spent=_spent(grid, entry, full),
+        start=starts[grid.baseline.name].values.mean(axis=0),
+        dataset=dataset.name,
+        group=entry.group or entry.name,
+        family=grid.family_of(entry),
+        plain=entry.plain,
+    )
+
+
+def _spent(grid: Grid, entry: CollectionEntry, full: Cell) -> float:
+    spent = float(full.in_unit(grid.limited).mean())
+    if not spent:
+        raise ConfigError(
+            f"unit={grid.unit}: nothing is charged in it on {entry.name!r}, so that no budget binds: allowed is a unit "
+            "that the reranker counts or has a price for"
+        )
+    return spent
+
+
+def _curve(
+    grid: Grid, entry: CollectionEntry, policy: PolicyEntry, start: Cell, cells: Mapping[tuple[str, str], Cell]
+) -> Line:
+    """From 0 to the largest budget: fixed depth at every depth, any other policy at the budgets that were replayed."""
+    config = grid.configuration(entry, policy)
+    is_one_shot = config["scheduler"]["_target_"].endswith(".OneShotScheduler")  # few are worth building their parts
+    if grid.limited is DOCS and is_one_shot and is_fixed_depth(session_for(config)):
+        bootstrap = Bootstrap(resamples=grid.resamples, level=grid.level, seed=grid.seed)
+        return _at_every_depth(config, int(grid.budgets[-1]), grid.measures, bootstrap)
+    at_budgets = [cells[policy.name, column_of(budget)] for budget in grid.budgets]
+    return _line(grid, [0, *grid.budgets], [start, *at_budgets])
+
+
+def _line(grid: Grid, allowed: Sequence[float], cells: Sequence[Cell]) -> Line:
+    values = np.stack([cell.values for cell in cells], axis=1)
+    low, high = Bootstrap(grid.resamples, grid.level, grid.seed).interval(values)
+    costs = np.array([cell.charged.mean(axis=0) for cell in cells])
+    spent = costs[:, UNITS.index(grid.limited.name)]
+    return Line(np.array(allowed, dtype=float), spent, values.mean(axis=0), low, high, costs)
+
+
+def _at_every_depth(config: Mapping[str, Any], deepest: int, measures: Sequence[str], bootstrap: Bootstrap) -> Line:
+    session = session_for({**config, "budget": {**config["budget"], DOCS.limit: deepest}})
+    measured = Measures(measures, session.dataset.qrels)
+    records = list(records_of(session, session.dataset.judged, traced=False))
+    drawn = curve(Steps.of(records, measured, fixed_depth=True), measured.names, bootstrap)
+    return Line(drawn.docs.astype(float), drawn.costs[:, 0], drawn.mean, drawn.low, drawn.high, drawn.costs, steps=True)

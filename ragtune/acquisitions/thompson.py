@@ -26,5 +26,4 @@ class ThompsonAcquisition(BaseAcquisition):
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
         identity = zlib.crc32("\x00".join(pool.doc_ids).encode())
         rng = np.random.default_rng([self.seed, identity, len(pool.reranked)])
-        draw: FloatArray = belief.mean + np.sqrt(belief.variance) * rng.standard_normal(len(pool))
-        return draw
+        return belief.mean + np.sqrt(belief.variance) * rng.standard_normal(len(pool))

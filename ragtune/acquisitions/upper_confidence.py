@@ -18,5 +18,4 @@ class UpperConfidenceAcquisition(BaseAcquisition):
         self.kappa = check_number("acquisition.kappa", kappa, low=0.0)
 
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
-        utility: FloatArray = belief.mean + self.kappa * np.sqrt(belief.variance)
-        return utility
+        return belief.mean + self.kappa * np.sqrt(belief.variance)

@@ -59,8 +59,7 @@ class RagService:
     ) -> None:
         if not embedders:
             raise ConfigError("embedders={}: allowed is at least one")
-        self._opened: BaseDatabase | None = None if callable(database) else database
-        self._open = database if callable(database) else lambda: database
+        self._database = database
         self._opening = threading.Lock()
         self.embedders = dict(embedders)
         self.rerankers = dict(rerankers)
@@ -72,17 +71,17 @@ class RagService:
     @property
     def database(self) -> BaseDatabase:
         with self._opening:
-            if self._opened is None:
-                self._opened = self._open()
-            return self._opened
+            if callable(self._database):
+                self._database = self._database()
+            return self._database
 
     def check(self) -> None:
-        if self._opened is not None:
-            self._opened.check()
+        if not callable(self._database):
+            self._database.check()
 
     def close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
+        if not callable(self._database):
+            self._database.close()
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from enum import Enum
@@ -14,6 +15,7 @@ from ragtune.core.plain import quoted
 EnumT = TypeVar("EnumT", bound=Enum)
 MakerT = TypeVar("MakerT", bound=Callable[..., object])
 
+_LARGEST = sys.float_info.max
 _PYTHON = {str, float, int, dict}
 _NEAR = 0.66  # of two names, as difflib measures it: two letters of three, such as gra for gar
 
@@ -43,7 +45,12 @@ def as_list(values: Iterable[Any]) -> list[Any]:
 def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
     """``value`` as a finite float in [low, high]."""
     found = as_python(value)
-    if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found) and low <= found <= high:
+    if (
+        isinstance(found, int | float)
+        and not isinstance(found, bool)
+        and abs(found) <= _LARGEST
+        and low <= found <= high
+    ):
         return float(found)
     raise ConfigError(f"{name}={quoted(value)}: allowed is a number{_range(low, high)}")
 

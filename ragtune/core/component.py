@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import SOMETIMES_TOLD
 
@@ -100,6 +100,15 @@ class RerankerFacts:
     def simulates_time(self) -> bool:
         """Whether a virtual clock must keep the time that the reranker reports."""
         return self.is_recorded or self.has_recorded_times
+
+
+def outcome_of(batch: RerankBatch, reranker: Any) -> Mapping[str, float] | Exception:
+    """The scores of a batch by document id, or the error that the reranker raises."""
+    try:
+        scores: Mapping[str, float] = reranker.rerank(batch.items, batch.context, batch.strategy)
+        return scores
+    except Exception as error:
+        return error
 
 
 def queries_of(part: Any) -> Mapping[str, Collection[str]]:

@@ -295,10 +295,8 @@ _PREPARING = threading.RLock()
 
 def _differing_unit(budgets: Sequence[CostBudget]) -> str | None:
     """The unit in which alone they differ; None if they differ in more, or in a unit that a batch is not counted in."""
-    for unit in ("docs", "calls"):
-        if len({budget.model_copy(update={LIMITS[unit]: 0}) for budget in budgets}) == 1:
-            return unit
-    return None
+    others = {unit: {budget.model_copy(update={LIMITS[unit]: 0}) for budget in budgets} for unit in ("docs", "calls")}
+    return next((unit for unit, distinct in others.items() if len(distinct) == 1), None)
 
 
 def _utf8(name: str, text: str) -> bytes:

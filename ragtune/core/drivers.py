@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from typing import Any, Generic
 
 from ragtune.core.batches.runner import BatchRequests, T
+from ragtune.core.component import outcome_of
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import describe
@@ -43,7 +44,7 @@ def alone(requests: BatchRequests[T], rerankers: Rerankers) -> T:
     with closing(requests):
         flight = Flight(requests)
         while (batch := flight.pending) is not None:
-            flight.answer(_scored(batch, rerankers[batch.strategy]))
+            flight.answer(outcome_of(batch, rerankers[batch.strategy]))
         return flight.result
 
 
@@ -80,11 +81,4 @@ def score_together(batches: Sequence[RerankBatch], reranker: BaseReranker) -> li
         except Exception as error:
             for batch in batches:
                 batch.context.trace.add("reranker", "joint_call_failed", error=describe(error))
-    return [_scored(batch, reranker) for batch in batches]
-
-
-def _scored(batch: RerankBatch, reranker: BaseReranker) -> Scored:
-    try:
-        return reranker.rerank(batch.items, batch.context, batch.strategy)
-    except Exception as error:
-        return error
+    return [outcome_of(batch, reranker) for batch in batches]

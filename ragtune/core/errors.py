@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 
 class RagtuneError(Exception):
     """Base of all errors raised by RAGtune."""
@@ -44,12 +42,9 @@ class RequestOverError(NotAskedError):
 class MissingExtraError(InputError):
     """An optional dependency is not installed; the message says which extra brings it."""
 
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the extra {extra!r}: pip install 'ragtune[{extra}]'")
-        self._given = (feature, extra)
-
-    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        return type(self), self._given
+    def __str__(self) -> str:
+        feature, extra = self.args
+        return f"{feature} needs the extra {extra!r}: pip install 'ragtune[{extra}]'"
 
 
 class IllegalTransitionError(RagtuneError):
@@ -61,17 +56,10 @@ class ControllerOnlyError(RagtuneError):
 
 
 class UnknownDocumentError(RagtuneError, KeyError):
-    """A document id that the pool does not hold."""
-
-    def __init__(self, doc_ids: Iterable[str]) -> None:
-        self._doc_ids = list(doc_ids)
-        super().__init__(", ".join(map(repr, self._doc_ids)))
-
-    def __reduce__(self) -> tuple[type[UnknownDocumentError], tuple[list[str]]]:
-        return type(self), (self._doc_ids,)
+    """Document ids that the pool does not hold."""
 
     def __str__(self) -> str:
-        return f"the pool holds no document {self.args[0]}"
+        return f"the pool holds no document {', '.join(map(repr, self.args))}"
 
 
 class InvalidScoreError(RagtuneError, ValueError):

@@ -63,8 +63,6 @@ class _Made(Sequence[T], Generic[T]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return repr(list(self))
 
@@ -91,8 +89,7 @@ class Entries(_Made[T]):
     @property
     def token_counts(self) -> list[int]:
         """Tokens of each document."""
-        counts: list[int] = self._token_counts[self.places].tolist()
-        return counts
+        return self._token_counts[self.places].tolist()
 
     def some(self, members: Sequence[int]) -> Entries[T]:
         """Those members, as columns."""

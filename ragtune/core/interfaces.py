@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.component import Component, RerankerFacts
+from ragtune.core.component import Component, RerankerFacts, outcome_of
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.pool.ordering import Ordering, best_that_fit
 from ragtune.core.pool.pool import CandidatePool
@@ -80,6 +80,9 @@ class BaseReformulator(Component, ABC):
 
     State: none between requests; within a request, ``context.remember``.
 
+    Attributes:
+        is_active: False for the do-nothing reformulator, which is never charged.
+
     Examples:
         >>> class Plural(BaseReformulator):
         ...     def generate(self, context, first_round):
@@ -87,6 +90,8 @@ class BaseReformulator(Component, ABC):
         >>> Plural().generate(context=None, first_round=[])
         ['teas']
     """
+
+    is_active: bool = True
 
     @abstractmethod
     def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
@@ -99,11 +104,6 @@ class BaseReformulator(Component, ABC):
     def expected_cost(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> CostObject:
         """Return the expected tokens, time and money of :meth:`generate`, before it runs."""
         return FREE
-
-    @property
-    def is_active(self) -> bool:
-        """False for the do-nothing reformulator, which is never charged."""
-        return True
 
 
 class BaseFusion(ABC):
@@ -151,7 +151,8 @@ class BaseEstimator(Component, ABC):
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Mapping[str, float]:
         """Return ``{doc_id: priority_value}`` in [0, 1] for the eligible documents: a dict, or ``pool.valuation(...)``.
 
-        The loop calls this before the first batch, after every batch, and again where an expander has added documents.
+        The loop calls this before the first batch, after every batch, and again where an expander has added documents;
+        the pool is not empty.
         """
 
 
@@ -244,13 +245,7 @@ class BaseReranker(Component, ABC):
         Override it where many documents are scored faster together. A batch's scores must not depend on the others,
         and its cost goes to its own ``context.meter``.
         """
-        outcomes: list[Mapping[str, float] | Exception] = []
-        for batch in batches:
-            try:
-                outcomes.append(self.rerank(batch.items, batch.context, batch.strategy))
-            except Exception as error:
-                outcomes.append(error)
-        return outcomes
+        return [outcome_of(batch, self) for batch in batches]
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """Return the expected tokens, time and money of this batch, before it runs.

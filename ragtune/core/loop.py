@@ -102,6 +102,8 @@ class RerankLoop:
         return stop
 
     def _estimate(self, pool: CandidatePool, context: RAGtuneContext) -> StopRecord | None:
+        if not len(pool):
+            return None
         try:
             with context.tracker.gate:
                 priorities = self._estimator.value(pool, context)

@@ -149,8 +149,7 @@ class BudgetForks:
         return due
 
     def _allowed(self, budget: CostBudget) -> int:
-        allowed: int = getattr(budget, LIMITS[self._unit]) or 0
-        return allowed
+        return getattr(budget, LIMITS[self._unit]) or 0
 
 
 class RunState(NamedTuple):

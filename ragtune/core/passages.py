@@ -24,13 +24,8 @@ class PassagePool(CandidatePool):
     """The passages of a pool's documents.
 
     A passage is settled once a passage of its document has a score that the estimator expects it not to exceed: it is
-    no longer eligible. Without a belief of the estimator, none is settled.
-
-    Args:
-        documents: the roster of the documents.
-        passages: the passages in tie-breaking order.
-        parents: the position of each passage's document, shape (n,).
-        average: a document's score is the mean of so many of its best passages, >= 1.
+    no longer eligible. Without a belief of the estimator, none is settled. ``parents`` has the position of each
+    passage's document, shape (n,).
     """
 
     belief: Belief | None = None
@@ -56,10 +51,7 @@ class PassagePool(CandidatePool):
         return self._eligible
 
     def folded(self, step: HistoryStep) -> HistoryStep:
-        """The step with documents for passages: each document has the numbers of its best scored passage.
-
-        A document without a scored passage has those of the passage that is expected to be best.
-        """
+        """The step with documents for passages: each has the numbers of its best scored passage, or expected best."""
         return HistoryStep(step.amounts, self.documents.doc_ids, step.ordering, self._fold(step)[1])
 
     def _fold(self, step: HistoryStep) -> tuple[IntArray, PoolColumns]:

@@ -17,21 +17,11 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.roster import Roster
 from ragtune.core.request.accounts import REFORMULATION
-from ragtune.core.request.context import (
-    ORIGINAL,
-    CostMeter,
-    RAGtuneContext,
-    first_stage_of,
-    rewrite_round,
-)
+from ragtune.core.request.context import ORIGINAL, CostMeter, RAGtuneContext, first_stage_of
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 
 REWRITE_WEIGHT = 0.05
-"""Voice of all rewrites together; the original query's is 1 (rule R2).
-
-Of 0.05 to 0.2 the one under which no policy lost more than .01 nDCG@10 by a passage that is about the query or .005 by
-one that is not (demo and nfcorpus, 10 and 20 documents); larger ones gain more from good rewrites and lose more by bad.
-"""
+"""Voice of all rewrites together; the original query's is 1 (rule R2). Larger ones lose more by bad rewrites."""
 
 
 class RetrievalDepths(BaseModel):
@@ -101,7 +91,7 @@ class RetrievalRounds:
             known |= {doc.id for doc in rounds[-1].candidates}
             if not context.tracker.try_consume_retrieval_round():
                 break
-            rounds.extend(self._supplement(context, rewrite, rewrite_round(i), known))
+            rounds.extend(self._supplement(context, rewrite, f"rewrite_{i}", known))
         return rounds
 
     def _supplement(

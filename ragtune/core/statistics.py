@@ -60,8 +60,7 @@ class RankPlaces(NamedTuple):
     def _agreement(self, depths: IntArray) -> FloatArray:
         """The share of the first documents that both rankings have, shape (q, d), at depths of that shape or (1, d)."""
         within = np.arange(self.places.shape[1]) < depths[..., None]
-        share: FloatArray = ((self.places[:, None] < depths[..., None]) & within).sum(axis=2) / np.maximum(depths, 1)
-        return share
+        return ((self.places[:, None] < depths[..., None]) & within).sum(axis=2) / np.maximum(depths, 1)
 
 
 def overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10) -> float:
@@ -85,12 +84,7 @@ def _dcg(gains: Sequence[float]) -> float:
 
 
 def holm(p_values: ArrayLike) -> FloatArray:
-    """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979).
-
-    Examples:
-        >>> holm([0.01, 0.04]).tolist()
-        [0.02, 0.04]
-    """
+    """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979)."""
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p, kind="stable")
     factors = np.arange(len(p), 0, -1)
@@ -129,14 +123,6 @@ def mean_at_most(values: ArrayLike, level: float = 0.95) -> float:
     A gambler who bets against the mean m has the wealth mean over b of prod(1 + b (m - x)), a supermartingale if the
     mean is m. The bound is the smallest m at which the wealth reaches 1 / (1 - level) (Waudby-Smith and Ramdas, JRSS B
     2023, diversified Kelly betting; Ville's inequality). 1 without values.
-
-    Args:
-        values: any number of values in [0, 1], of requests alike, in any order.
-        level: probability, in (0, 1).
-
-    Examples:
-        >>> round(mean_at_most([0.1] * 100), 3), mean_at_most([])
-        (0.154, 1.0)
     """
     x, counts = np.unique(np.asarray(values, dtype=float), return_counts=True)
     wanted = -math.log1p(-level) + math.log(len(BETS))

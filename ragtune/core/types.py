@@ -62,8 +62,7 @@ class ScoredDocument(BaseModel):
 
     @field_serializer("metadata", when_used="json")
     def _plain_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        plainly: dict[str, Any] = plain(metadata)
-        return plainly
+        return plain(metadata)
 
     def __hash__(self) -> int:
         return hash((self.id, self.score, self.reranker_score))

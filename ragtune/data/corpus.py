@@ -118,7 +118,7 @@ class Corpus:
         return iter(self._documents)
 
     def __contains__(self, doc_id: object) -> bool:
-        return self._find(doc_id) is not None
+        return doc_id in self._index
 
     def __getitem__(self, doc_id: str) -> Document:
         return self._document(self.position(doc_id))
@@ -154,10 +154,15 @@ class Corpus:
         return [doc_ids[i] for i in positions]
 
     def positions(self, doc_ids: Sequence[str]) -> list[int]:
-        """Return positions of documents in the collection's order; errors as in :meth:`position`."""
+        """Return positions of documents in the collection's order.
+
+        Raises:
+            DatasetError: if there is no such document.
+        """
         found: list[int] = self.places(doc_ids).tolist()
         if -1 in found:
-            self.position(doc_ids[found.index(-1)])
+            unknown = doc_ids[found.index(-1)]
+            raise DatasetError(f"unknown document id {unknown!r}: the corpus does not hold it")
         return found
 
     def places(self, doc_ids: Sequence[str]) -> IntArray:
@@ -165,18 +170,8 @@ class Corpus:
         return np.fromiter(map(self._index.get, doc_ids, repeat(-1)), np.intp, len(doc_ids))
 
     def position(self, doc_id: str) -> int:
-        """Return the position of a document in the collection's order.
-
-        Raises:
-            DatasetError: if there is no such document.
-        """
-        found = self._find(doc_id)
-        if found is None:
-            raise DatasetError(f"unknown document id {doc_id!r}: the corpus does not hold it")
-        return found
-
-    def _find(self, doc_id: object) -> int | None:
-        return self._index.get(doc_id)  # type: ignore[call-overload,no-any-return]
+        """Return the position of a document in the collection's order; errors as in :meth:`positions`."""
+        return self.positions([doc_id])[0]
 
     def _document(self, position: int) -> Document:
         return self._documents[position]

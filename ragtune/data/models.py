@@ -48,7 +48,9 @@ def load_model(model: str, revision: str | None, load: Callable[[str, bool], T])
         if model_identity(model, revision) is not None:
             return load(model, True)
         if "/" in model:
-            _require_on_hub(model, revision)
+            from huggingface_hub import HfApi
+
+            HfApi().model_info(model, revision=revision, timeout=_HUB_TIMEOUT_SECONDS)
         return load(model, False)
     except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
@@ -64,12 +66,6 @@ def require_models(feature: str) -> None:
 def _is_path(model: str) -> bool:
     # A hub name is NAME or OWNER/NAME; a path has more separators, or starts like one.
     return model.startswith((".", "~", os.sep)) or model.replace(os.sep, "/").count("/") > 1
-
-
-def _require_on_hub(model: str, revision: str | None) -> None:
-    from huggingface_hub import HfApi
-
-    HfApi().model_info(model, revision=revision, timeout=_HUB_TIMEOUT_SECONDS)
 
 
 def _help(model: str, reason: str) -> str:

@@ -115,6 +115,9 @@ class StoredCorpus(Corpus):
     def __iter__(self) -> Iterator[Document]:
         return map(self._document, range(len(self)))
 
+    def __contains__(self, doc_id: object) -> bool:
+        return isinstance(doc_id, str) and bool(self.places([doc_id])[0] >= 0)
+
     def places(self, doc_ids: Sequence[str]) -> IntArray:
         ids = self._ids.column
         # Longer ones are cut, and told apart by their texts below.
@@ -126,10 +129,6 @@ class StoredCorpus(Corpus):
 
     def ids_at(self, positions: Sequence[int]) -> list[str]:
         return self._ids.at(np.asarray(positions, dtype=np.intp))
-
-    def _find(self, doc_id: object) -> int | None:
-        place = int(self.places([doc_id])[0]) if isinstance(doc_id, str) else -1
-        return None if place < 0 else place
 
     def _document(self, position: int) -> Document:
         begin, middle, end = self._ends[2 * position : 2 * position + 3].tolist()

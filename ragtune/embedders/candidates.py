@@ -80,8 +80,7 @@ def normalised(vectors: Sequence[Any]) -> FloatArray:
         rows.append(row)
     stacked = squarable(np.array(rows), axis=1)
     lengths = np.linalg.norm(stacked, axis=1, keepdims=True)
-    unit: FloatArray = stacked / np.where(lengths > 0, lengths, 1.0)
-    return unit
+    return stacked / np.where(lengths > 0, lengths, 1.0)
 
 
 def _refused(why: str) -> InputError:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from ragtune.core.arguments import check_count, check_vectors
-from ragtune.core.arrays import IntArray
+from ragtune.core.arrays import IntArray, dense
 from ragtune.core.component import Component
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import TextVectors
@@ -93,10 +91,6 @@ class Passages(Component):
         context.trace.add("controller", "split", documents=len(pool), passages=len(ranked))
         return PassagePool(pool.roster, ranked, parents[order], self.average)
 
-    def count(self, text: str) -> int:
-        """Number of passages of a text that may be read."""
-        return min(len(spans(text, self.tokens)), self.most or sys.maxsize)
-
     def prepare(self) -> None:
         """Make the vectors ready, outside any request's clock."""
         self._vectors.of_query("ready")
@@ -104,8 +98,7 @@ class Passages(Component):
     def _order(self, passages: Sequence[PoolItem], parents: IntArray, query: str) -> IntArray:
         """The passages that may be read: first each document's most promising one, then each one's second, ..."""
         likeness = self._vectors.of(passages) @ self._vectors.of_query(query).T
-        dense = likeness.toarray() if issparse(likeness) else np.asarray(likeness, dtype=float)
-        likeness = np.round(dense.ravel(), _DECIMALS)
+        likeness = np.round(dense(likeness).astype(float).ravel(), _DECIMALS)
         likeness[np.diff(parents, prepend=-1) > 0] *= _LEAD
         order = np.lexsort((-likeness, parents))
         turns = np.arange(len(parents)) - np.searchsorted(parents, parents)  # within a document

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
@@ -17,4 +16,4 @@ class BaselineEstimator(BaseEstimator):
     """
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        return pool.valuation(first_stage_scores(pool))
+        return pool.valuation(pool.roster.first_stage_scores)

@@ -7,7 +7,7 @@ import numpy as np
 from ragtune.core.arguments import check_number
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.policy.scaling import first_stage_scores, logits, standardised
+from ragtune.core.policy.scaling import logits, standardised
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -23,30 +23,14 @@ class InterpolationEstimator(BaseEstimator):
     The ranking key of a scored document is weight * z(first-stage score) + (1 - weight) * z(logit of its score), both
     standardised over the scored documents of the query. Documents without a score stand behind, in the first stage's
     order. Source: Wang et al., "BERT-based Dense Retrievers Require Interpolation with BM25" (ICTIR 2021).
-
-    Args:
-        weight: of the first stage, in [0, 1]; 0 gives the order of fixed depth.
-
-    Raises:
-        ConfigError: on a weight out of range.
-
-    Examples:
-        >>> from ragtune import BudgetedReranker
-        >>> from ragtune.estimators.interpolation import InterpolationEstimator
-        >>> from ragtune.facade.policies import Policy
-        >>> from ragtune.schedulers.one_shot import OneShotScheduler
-        >>> policy = Policy(InterpolationEstimator(weight=0.5), OneShotScheduler())
-        >>> model = lambda query, texts: [{"first": 0.55, "second": 0.6, "third": 0.1}[text] for text in texts]
-        >>> reranker = BudgetedReranker(model, docs=3, policy=policy)
-        >>> [hit.index for hit in reranker.rank("q", ["first", "second", "third", "fourth"], [9.0, 4.0, 3.0, 2.0])]
-        [0, 1, 2, 3]
+    A weight of 0 gives the order of fixed depth.
     """
 
     def __init__(self, weight: float = WEIGHT) -> None:
         self.weight = check_number("estimator.weight", weight, low=0.0, high=1.0)
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        first = first_stage_scores(pool)
+        first = pool.roster.first_stage_scores
         return pool.valuation(first, posterior=read_only(interpolated(first, pool.scores, self.weight)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from ragtune.core.errors import ConfigError
 from ragtune.data.files.textfile import read_json
@@ -20,10 +20,6 @@ class _Option(BaseModel):
     budget: int
     trust: float | None = None
     weight: float | None = None
-
-
-class _Advice(BaseModel):
-    recommended: _Option
 
 
 def advised(file: str | Path) -> dict[str, Any]:
@@ -47,11 +43,10 @@ def advised(file: str | Path) -> dict[str, Any]:
         20
     """
     try:
-        advice = _Advice.model_validate(read_json(Path(file).read_bytes()))
-    except (OSError, ValueError, ValidationError) as error:
+        option = _Option.model_validate(read_json(Path(file).read_bytes())["recommended"])
+    except (OSError, ValueError, TypeError, KeyError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not what ragtune advise writes"
         raise ConfigError(f"advice {str(file)!r} cannot be used: {reason}") from None
-    option = advice.recommended
     if not option.budget:
         raise ConfigError(f"advice {str(file)!r} is not to rerank: keep the first stage's order")
     policy: str | Policy = option.policy

@@ -120,7 +120,11 @@ class Doubts:
                 if name in self._evidence or (len(self._evidence) < SOURCES and len(name) <= _LONGEST):
                     self._evidence[name] = self._evidence.get(name, Evidence()).having(margin)
             found = doubted({name: (one.mean, one.p) for name, one in self._evidence.items()})
-            new = [self._words(name, p) for name, p in found.items() if name not in self._reported]
+            new = []
+            for name in [name for name in found if name not in self._reported]:
+                seen = self._evidence[name]
+                figure = f"by {seen.mean:+.3f} over {seen.requests} requests, {chance(found[name])}"
+                new.append(in_words(name, figure, self._dial))
             self._reported.update(found)
         for words in new:
             self._tell(words)
@@ -145,17 +149,6 @@ class Doubts:
         """How far the latest requests bear out the reranker, in [0, 0.5]; 0.5 before thirty of them."""
         with self._lock:
             return SourceCorrelation.of(tuple(self._correlations.values())).trust
-
-    @property
-    def reported(self) -> frozenset[str]:
-        """The sources with a reported doubt."""
-        with self._lock:
-            return frozenset(self._reported)
-
-    def _words(self, source: str, p: float) -> str:
-        seen = self._evidence[source]
-        figure = f"by {seen.mean:+.3f} over {seen.requests} requests, {chance(p)}"
-        return in_words(source, figure, self._dial)
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:

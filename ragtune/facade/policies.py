@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
@@ -93,66 +94,53 @@ def policy_named(
     """
     if not callable(trust):
         check_number("trust", trust, low=0.0, high=1.0)
-    make = _POLICIES[check_choice("policy", name, _POLICIES)]
-    return make(_Said(name, batch_size, embedder, trust))
+    if check_choice("policy", name, POLICIES) in _BASELINES:
+        return _BASELINES[name]()
+
+    def vectors(_: object) -> CandidateVectors:
+        return CandidateVectors(embedder=embedder)
+
+    if name in _SCORING:
+        size = BATCH_SIZE if batch_size is None else batch_size
+        batches = _SCORING[name](batch_size=size, acquisition=UpperConfidenceAcquisition())
+        return Policy(UncertaintyEstimator(None, vectors, trust), batches)
+    kind, halves = _COMPARING[name]
+    options: dict[str, Any] = {"corpus": None, "vectors": vectors} if kind is PlackettLuceEstimator else {}
+    if batch_size is not None:
+        if halves is None:
+            raise ConfigError(f"batch_size={batch_size!r}: allowed is None, policy {name!r} has its own")
+        size = check_count("batch_size", batch_size, low=2)
+        options |= {"window": size, **dict.fromkeys(halves, size // 2)}
+    return Policy(kind(**options), WindowsScheduler())
 
 
-@dataclass(frozen=True)
-class _Said:
-    """What a caller has said of a policy."""
-
-    name: str
-    batch_size: int | None
-    embedder: BaseEmbedder | None
-    trust: float | Callable[[], float]
-
-    def vectors(self, _: object) -> CandidateVectors:
-        return CandidateVectors(embedder=self.embedder)
-
-    def posterior(self) -> UncertaintyEstimator:
-        return UncertaintyEstimator(None, self.vectors, self.trust)
-
-    def batches(self) -> dict[str, Any]:
-        size = BATCH_SIZE if self.batch_size is None else self.batch_size
-        return {"batch_size": size, "acquisition": UpperConfidenceAcquisition()}
-
-    def window(self, *halves: str) -> dict[str, int]:
-        """The size of windows, if said, and what is half of it by the papers' choice."""
-        if self.batch_size is None:
-            return {}
-        size = check_count("batch_size", self.batch_size, low=2)
-        return {"window": size, **dict.fromkeys(halves, size // 2)}
-
-    def no_window(self) -> dict[str, int]:
-        if self.batch_size is not None:
-            raise ConfigError(f"batch_size={self.batch_size!r}: allowed is None, policy {self.name!r} has its own")
-        return {}
-
-
-def _compared(estimator: BaseEstimator) -> Policy:
-    return Policy(estimator, WindowsScheduler())
-
-
-_POLICIES: dict[str, Callable[[_Said], Policy]] = {
-    "uncertainty": lambda said: Policy(said.posterior(), GreedyScheduler(**said.batches())),
-    "settled": lambda said: Policy(said.posterior(), SettledScheduler(**said.batches())),
-    "early_stop": lambda said: Policy(said.posterior(), SettledScheduler(threshold=0.4, **said.batches())),
-    "gate": lambda said: Policy(said.posterior(), GateScheduler(GreedyScheduler(**said.batches()))),
-    "fixed_depth": lambda said: Policy(BaselineEstimator(), OneShotScheduler(), Ordering.RERANKED_FIRST),
-    "interpolated_fixed_depth": lambda said: Policy(InterpolationEstimator(), OneShotScheduler()),
-    "plackett_luce": lambda said: _compared(PlackettLuceEstimator(None, said.vectors, **said.window())),
-    "sliding": lambda said: _compared(SlidingEstimator(**said.window("step"))),
-    "tdpart": lambda said: _compared(TDPartEstimator(**said.window("top_k"))),
-    "tourrank": lambda said: _compared(TourRankEstimator(**said.no_window())),
-    "acurank": lambda said: _compared(AcuRankEstimator(**said.window())),
-    "blitzrank": lambda said: _compared(BlitzRankEstimator(**said.window())),
-    "realm": lambda said: _compared(REALMEstimator(**said.window())),
-    "ts_setrank": lambda said: _compared(TSSetRankEstimator(**said.window())),
-    "setwise_insertion": lambda said: _compared(SetwiseInsertionEstimator(**said.window())),
-    "jointrank": lambda said: _compared(JointRankEstimator(**said.window())),
-    "knockout": lambda said: _compared(KnockoutEstimator(**said.no_window())),
-    "active_prp": lambda said: _compared(ActivePRPEstimator(**said.no_window())),
+_BASELINES: dict[str, Callable[[], Policy]] = {
+    "fixed_depth": lambda: Policy(BaselineEstimator(), OneShotScheduler(), Ordering.RERANKED_FIRST),
+    "interpolated_fixed_depth": lambda: Policy(InterpolationEstimator(), OneShotScheduler()),
 }
 
-POLICIES = tuple(_POLICIES)
+_SCORING: dict[str, Callable[..., BaseScheduler]] = {
+    "uncertainty": GreedyScheduler,
+    "settled": SettledScheduler,
+    "early_stop": partial(SettledScheduler, threshold=0.4),
+    "gate": lambda **batches: GateScheduler(GreedyScheduler(**batches)),
+}
+
+_COMPARING: dict[str, tuple[Callable[..., BaseEstimator], tuple[str, ...] | None]] = {
+    "plackett_luce": (PlackettLuceEstimator, ()),
+    "sliding": (SlidingEstimator, ("step",)),
+    "tdpart": (TDPartEstimator, ("top_k",)),
+    "tourrank": (TourRankEstimator, None),
+    "acurank": (AcuRankEstimator, ()),
+    "blitzrank": (BlitzRankEstimator, ()),
+    "realm": (REALMEstimator, ()),
+    "ts_setrank": (TSSetRankEstimator, ()),
+    "setwise_insertion": (SetwiseInsertionEstimator, ()),
+    "jointrank": (JointRankEstimator, ()),
+    "knockout": (KnockoutEstimator, None),
+    "active_prp": (ActivePRPEstimator, None),
+}
+"""Estimators, and what is half of a window by the papers' choice; None for those that take no other window."""
+
+POLICIES = (*_SCORING, *_BASELINES, *_COMPARING)
 """Names of all policies."""

@@ -218,7 +218,7 @@ class LLMClient:
         Arguments and errors are those of :meth:`chat`. ``schema`` is a Pydantic model, ``RootModel[list[...]]`` for a
         list; the prompt must say what JSON is wanted.
         """
-        return self._ask_json(messages, schema, max_tokens, Deadline(self._transport.clock, within_ms))
+        return require_json(self._ask(messages, max_tokens, Deadline(self._transport.clock, within_ms), schema), schema)
 
     def chat_json_many(
         self,
@@ -234,7 +234,9 @@ class LLMClient:
         """
         deadline = Deadline(self._transport.clock, within_ms)
         return map_all(
-            lambda messages: self._ask_json(messages, schema, max_tokens, deadline), conversations, self.concurrency
+            lambda messages: require_json(self._ask(messages, max_tokens, deadline, schema), schema),
+            conversations,
+            self.concurrency,
         )
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:
@@ -279,11 +281,6 @@ class LLMClient:
         result = outcome.result if isinstance(outcome, AnswerError) else outcome
         return isinstance(result, ChatResult) and result.is_estimated
 
-    def _ask_json(
-        self, messages: Sequence[Message], schema: type[T], max_tokens: int | AnswerLimit | None, deadline: Deadline
-    ) -> JsonResult[T]:
-        return require_json(self._ask(messages, max_tokens, deadline, schema), schema)
-
     def _ask(
         self,
         messages: Sequence[Message],
@@ -291,7 +288,6 @@ class LLMClient:
         deadline: Deadline,
         schema: type[BaseModel] | None = None,
     ) -> ChatResult:
-        """The answer from the record or from the service."""
         if not messages:
             raise ConfigError("llm messages=[]: allowed is one message or more")
         limit = self._limit if max_tokens is None else AnswerLimit.of(max_tokens)

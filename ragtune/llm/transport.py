@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ragtune.core.arguments import check_count, check_number, check_positive
-from ragtune.core.batches.failures import BreakerPermit, CircuitBreaker
+from ragtune.core.batches.failures import CircuitBreaker
 from ragtune.core.errors import LLMError
 from ragtune.core.request.clock import Clock
 from ragtune.core.request.places import Places
@@ -168,7 +168,7 @@ class Transport:
         return type(self), (self.settings, self.clock, self._sleep)
 
     def _attempt(
-        self, send: Callable[[float], T | Failure], deadline: Deadline, permit: BreakerPermit, over: threading.Event
+        self, send: Callable[[float], T | Failure], deadline: Deadline, permit: object, over: threading.Event
     ) -> tuple[T | Failure, float]:
         """The outcome of one request, sent once a slot is free, and its milliseconds; the breaker is told of it."""
         is_well: bool | None = None

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ragtune.core.arguments import check_count, check_number
-from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReformulator
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
@@ -50,9 +49,7 @@ class RM3Reformulator(BaseReformulator):
         self.fb_terms = check_count("rm3 fb_terms", fb_terms, low=1)
         self.original_query_weight = check_number("rm3 original_query_weight", original_query_weight, 0.0, 1.0)
         self.min_df = check_count("rm3 min_df", min_df, low=1)
-        if not check_number("rm3 max_df_ratio", max_df_ratio, 0.0, 1.0) > 0:
-            raise ConfigError(f"rm3 max_df_ratio={max_df_ratio!r}: allowed is a number in (0, 1]")
-        self.max_df_ratio = max_df_ratio
+        self.max_df_ratio = check_number("rm3 max_df_ratio", max_df_ratio, low=1e-9, high=1.0)
         self.resolution = check_count("rm3 resolution", resolution, low=fb_terms)
         self._size = len(corpus)
         key = f"{corpus.digest} {analyzer_id()}"
@@ -126,5 +123,4 @@ def _save(statistics: Mapping[str, tuple[int, str]], folder: Path) -> None:
 
 
 def _load(folder: Path) -> Mapping[str, tuple[int, str]]:
-    stored: dict[str, tuple[int, str]] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-    return stored
+    return json.loads((folder / _FILE).read_text(encoding="utf-8"))

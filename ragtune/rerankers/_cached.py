@@ -74,15 +74,11 @@ class CachedReranker(BaseReranker):
         self,
         batch_size: int,
         max_length: int | None,
-        ms_per_doc: float,
-        ms_per_call: float,
         usd_per_1k_tokens: float,
         cache_dir: str | Path | None,
     ) -> None:
         self.batch_size = check_count("reranker batch_size", batch_size, low=1)
         self.max_length = None if max_length is None else check_count("reranker max_length", max_length, low=1)
-        self.ms_per_doc = check_number("reranker ms_per_doc", ms_per_doc, low=0.0)
-        self.ms_per_call = check_number("reranker ms_per_call", ms_per_call, low=0.0)
         self.usd_per_1k_tokens = check_number("reranker usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)
         unpriced = frozenset({"latency_ms", "usd", *SOMETIMES_TOLD})  # tokens are counted
         self.facts = replace(self.facts, unpriced=unpriced, unpaid=self._unpaid)
@@ -204,13 +200,10 @@ class CachedReranker(BaseReranker):
             bought = items if len(paid) == len(items) else some_of(items, [asked.paid[key] for key in paid])
             context.meter.pay(self._bill(bought, paid, known, context))
 
-    def _priced_ms(self, docs: int) -> float:
-        return self.ms_per_call + self.ms_per_doc * docs if docs else 0.0
-
-    def _made_ms(self, pairs: Collection[Key], known: Known) -> float:
-        """The time that the pairs took when they were scored, and the price of pairs without a time."""
-        timed = [known.times[key] for key in pairs if key in known.times]
-        return sum(timed) + self._priced_ms(len(pairs) - len(timed))
+    @staticmethod
+    def _made_ms(pairs: Collection[Key], known: Known) -> float:
+        """The time that the pairs took when they were scored."""
+        return sum(known.times[key] for key in pairs if key in known.times)
 
 
 def shares(whole: float, weights: Mapping[Key, float]) -> dict[Key, float]:

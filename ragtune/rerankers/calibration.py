@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.policy.scaling import logits
 
 _BINS, _FOLDS, _KNOTS = 10, 5, 101
 _SMALLEST = 1e-9  # distance from 0 and 1 at which a score is cut before its logit is taken
@@ -175,16 +176,11 @@ def _platt(judged: Judged) -> tuple[FloatArray, FloatArray]:
     """A logistic curve of the score's logit, flat where it would fall; two further documents leave no class empty."""
     from sklearn.linear_model import LogisticRegression
 
-    logits = _logits(judged.scores)
-    found = LogisticRegression().fit([*logits, *[logits.mean(axis=0)] * 2], [*judged.relevant, 0.0, 1.0])
+    own = logits(judged.scores, _SMALLEST)[:, None]
+    found = LogisticRegression().fit([*own, *[own.mean(axis=0)] * 2], [*judged.relevant, 0.0, 1.0])
     scores = np.unique(np.quantile(judged.scores, np.linspace(0.0, 1.0, _KNOTS)))
-    curve = found.predict_proba(_logits(scores))[:, 1]
+    curve = found.predict_proba(logits(scores, _SMALLEST)[:, None])[:, 1]
     return scores, curve if found.coef_[0, 0] > 0.0 else np.full(len(scores), judged.relevant.mean())
-
-
-def _logits(scores: FloatArray) -> FloatArray:
-    cut = np.clip(scores, _SMALLEST, 1.0 - _SMALLEST)
-    return np.asarray(np.log(cut / (1.0 - cut)))[:, None]
 
 
 _FITS: dict[Literal["platt", "isotonic"], Fit] = {"platt": _platt, "isotonic": _isotonic}

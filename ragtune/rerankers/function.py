@@ -18,15 +18,7 @@ from ragtune.rerankers.scale import PAIR_SCALES, ScaleWatch, ScoreScale, calibra
 
 
 class FunctionReranker(BaseReranker):
-    """Scores documents by a function of the caller.
-
-    Examples:
-        >>> from ragtune import BudgetedReranker
-        >>> from ragtune.rerankers.function import FunctionReranker
-        >>> longest = FunctionReranker(lambda query, texts: [len(text) for text in texts], scale="logit")
-        >>> BudgetedReranker(longest, docs=2).rank("tea", ["tea", "green tea"])[0].index
-        1
-    """
+    """Scores documents by a function of the caller."""
 
     def __init__(
         self,

@@ -23,7 +23,21 @@ from ragtune.rerankers.score_table import ScoreTable
 
 
 @declare_files(reads=["scores"])
-class ReplayReranker(BaseReranker):
+class TableReranker(BaseReranker):
+    """Base of rerankers that read a score table."""
+
+    def __init__(self, scores: str, scale: str | None, ties: str = "first_stage") -> None:
+        self.table = load_table(str(scores), scale, ties)
+
+    @property
+    def doubts(self) -> Mapping[str, int]:
+        return self.table.doubts
+
+    def recorded_queries(self) -> Mapping[str, Collection[str]]:
+        return self.table.recorded_queries()
+
+
+class ReplayReranker(TableReranker):
     """Looks scores up in a table (rule C2), at the prices of the arguments, else of its manifest, else in tokens."""
 
     def __init__(
@@ -39,33 +53,32 @@ class ReplayReranker(BaseReranker):
         usd_per_search_unit: float | None = None,
         ties: str = "first_stage",
     ) -> None:
-        prices = {
+        given: dict[str, Any] = {
+            "tokens_per_doc": tokens_per_doc,
             "ms_per_doc": ms_per_doc,
             "ms_per_call": ms_per_call,
             "usd_per_doc": usd_per_doc,
             "usd_per_search_unit": usd_per_search_unit,
         }
-        for name, value in {**prices, "tokens_per_doc": tokens_per_doc}.items():
+        for name, value in given.items():
             if value is not None:
                 check_number(name, value, low=0.0)
-        self.table = load_table(str(scores), scale, ties)
-        manifest = self.table.manifest
-        self.tokens_per_doc = manifest.tokens_per_doc if tokens_per_doc is None else tokens_per_doc
-        given = {name: getattr(manifest, name) if value is None else value for name, value in prices.items()}
-        self.ms_per_doc, self.ms_per_call, self.usd_per_doc, self.usd_per_search_unit = (
-            value or 0.0 for value in given.values()
-        )
-        self.architecture = Architecture.parse(architecture) or manifest.architecture
-        self.docs_per_search_unit = manifest.docs_per_search_unit
         if docs_per_search_unit is not None:
-            self.docs_per_search_unit = check_count("docs_per_search_unit", docs_per_search_unit, low=1)
+            check_count("docs_per_search_unit", docs_per_search_unit, low=1)
+        given |= {"docs_per_search_unit": docs_per_search_unit, "architecture": Architecture.parse(architecture)}
+        super().__init__(scores, scale, ties)
+        told = self.table.manifest.model_copy(update={k: value for k, value in given.items() if value is not None})
+        self.tokens_per_doc, self.architecture = told.tokens_per_doc, told.architecture
+        self.ms_per_doc, self.ms_per_call = told.ms_per_doc or 0.0, told.ms_per_call or 0.0
+        self.usd_per_doc, self.usd_per_search_unit = told.usd_per_doc or 0.0, told.usd_per_search_unit or 0.0
+        self.docs_per_search_unit = told.docs_per_search_unit
         if self.usd_per_search_unit and self.docs_per_search_unit is None:
             raise ConfigError(
                 f"usd_per_search_unit={self.usd_per_search_unit:g}: name docs_per_search_unit too, 100 at most services"
             )
         unpriced = {
-            "latency_ms": given["ms_per_doc"] is None and given["ms_per_call"] is None,
-            "usd": given["usd_per_doc"] is None and given["usd_per_search_unit"] is None,
+            "latency_ms": told.ms_per_doc is None and told.ms_per_call is None,
+            "usd": told.usd_per_doc is None and told.usd_per_search_unit is None,
             "flops": self.architecture is None,
             "search_units": self.docs_per_search_unit is None,
             "joules": True,
@@ -75,13 +88,6 @@ class ReplayReranker(BaseReranker):
             unpriced=frozenset(unit for unit, is_unknown in unpriced.items() if is_unknown),
             can_score=self.table.has,
         )
-
-    @property
-    def doubts(self) -> Mapping[str, int]:
-        return self.table.doubts
-
-    def recorded_queries(self) -> Mapping[str, Collection[str]]:
-        return self.table.recorded_queries()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         return self.table.scores(context.query_id, ids_of(items))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import Enum
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragtune.core.arguments import check_member
+from ragtune.core.arguments import check_choice, check_member
 from ragtune.core.errors import DatasetError, ScoreTableError
 from ragtune.core.plain import quoted
 from ragtune.core.request.context import RAGtuneContext
@@ -23,12 +22,8 @@ from ragtune.data.runs.runfile import read_run
 from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.scale import CALIBRATIONS, Sample, ScoreScale
 
-
-class TieRule(str, Enum):
-    """The order of equal scores: the first stage's (rule O4), or descending ids, as trec_eval orders a run file."""
-
-    FIRST_STAGE = "first_stage"
-    TREC_EVAL = "trec_eval"
+TIES = ("first_stage", "trec_eval")
+"""The order of equal scores: the first stage's (rule O4), or descending ids, as trec_eval orders a run file."""
 
 
 class ScoreManifest(BaseModel):
@@ -72,7 +67,7 @@ class ScoreTable:
         path: a TREC run, or a table with columns for query id, document id and score, see
             :func:`ragtune.data.runs.runfile.read_run`.
         scale: scale of the numbers; None takes the manifest's, else ``identity``.
-        ties: order of equal scores, see :class:`TieRule`.
+        ties: order of equal scores: ``first_stage`` (rule O4), or ``trec_eval`` (descending document ids).
 
     Attributes:
         doubts: see :func:`ragtune.core.component.doubts_of`: a scale that is probably another one.
@@ -89,14 +84,12 @@ class ScoreTable:
         ...     file = Path(folder) / "monot5.run"
         ...     _ = file.write_text("q1 Q0 d1 1 0.9 monot5\\nq1 Q0 d2 2 0.1 monot5\\n")
         ...     table = ScoreTable(file, scale="identity")
-        ...     table.score("q1", "d1")
-        0.9
+        ...     table.scores("q1", ["d1"])
+        {'d1': 0.9}
     """
 
-    def __init__(
-        self, path: str | Path, scale: ScoreScale | str | None = None, ties: TieRule | str = TieRule.FIRST_STAGE
-    ) -> None:
-        self.ties = check_member(TieRule, "ties", ties)
+    def __init__(self, path: str | Path, scale: ScoreScale | str | None = None, ties: str = "first_stage") -> None:
+        self.ties = check_choice("ties", ties, TIES)
         self.path = Path(path)
         self.manifest = _read_manifest(self.path)
         given = None if scale is None else check_member(ScoreScale, "scale", scale)
@@ -112,21 +105,9 @@ class ScoreTable:
         """The queries with scores, under the table's name in messages."""
         return {f"score table {self.path.name}": self._run}
 
-    def of_query(self, query_id: str) -> Mapping[str, float]:
-        """All calibrated scores of a query; empty if the table does not know it."""
-        return _calibrated_scores(self, query_id)
-
     def has(self, doc_id: str, context: RAGtuneContext) -> bool:
         """Whether the table has the document for the query of the request."""
         return doc_id in self.of_query(context.query_id)
-
-    def score(self, query_id: str, doc_id: str) -> float:
-        """The calibrated score of a pair, in [0, 1].
-
-        Raises:
-            ScoreTableError: naming the pair, if the table lacks it.
-        """
-        return self.scores(query_id, [doc_id])[doc_id]
 
     def scores(self, query_id: str, doc_ids: Iterable[str]) -> dict[str, float]:
         """The calibrated scores of some documents of a query, in [0, 1].
@@ -134,7 +115,7 @@ class ScoreTable:
         Raises:
             ScoreTableError: naming the first pair that the table lacks, and how many it holds.
         """
-        known, asked = _calibrated_scores(self, query_id), list(doc_ids)
+        known, asked = self.of_query(query_id), list(doc_ids)
         try:
             return {doc_id: known[doc_id] for doc_id in asked}
         except KeyError as missing:
@@ -156,26 +137,24 @@ class ScoreTable:
             f"{len(asked) - len(lacking)}{hint}"
         )
 
-    def calibrate(self, query_id: str) -> Mapping[str, float]:
-        """Calibrate the scores of a query."""
-        scores = self._calibrated(query_id)
-        return _by_doc_id(scores) if self.ties is TieRule.TREC_EVAL else scores
-
-    def _calibrated(self, query_id: str) -> Mapping[str, float]:
-        pairs = self._run.scores(query_id)
+    @lru_cache(maxsize=1024)  # noqa: B019 -- of recent queries; those of all queries may not fit into memory
+    def of_query(self, query_id: str) -> Mapping[str, float]:
+        """All calibrated scores of a query; empty if the table does not know it."""
+        scores = self._run.scores(query_id)
         if self.scale is ScoreScale.RANK:
-            return _by_rank(pairs)
-        if self.scale is ScoreScale.IDENTITY:
-            return pairs
-        calibrate, *_ = CALIBRATIONS[self.scale]
-        return dict(zip(pairs, map(calibrate, pairs.values()), strict=True))
+            scores = _by_rank(scores)
+        elif self.scale is not ScoreScale.IDENTITY:
+            calibrate, *_ = CALIBRATIONS[self.scale]
+            scores = dict(zip(scores, map(calibrate, scores.values()), strict=True))
+        return _by_doc_id(scores) if self.ties == "trec_eval" else scores
 
     def _check_scale(self) -> None:
         """Refuse scores that cannot be on the declared scale, and warn if they are probably on another one."""
         if self.scale is ScoreScale.RANK or not len(self):
             return
-        sample = Sample(*self._run.score_columns())
-        self._require_allowed(sample)
+        scores, best = self._run.score_columns()
+        sample = Sample(scores, best)
+        self._require_allowed(sample, float(scores.min()), float(scores.max()))
         found = sample.against(self.scale, "reranker.scale")
         if found is None:
             return
@@ -185,14 +164,14 @@ class ScoreTable:
         self.doubts = {f"scores with a doubtful scale, {words}": len(self)}
         warnings.warn(words, stacklevel=4)
 
-    def _require_allowed(self, sample: Sample) -> None:
+    def _require_allowed(self, sample: Sample, lowest: float, highest: float) -> None:
         _, low, high = CALIBRATIONS[self.scale]
-        lowest, highest = self._run.score_range()
         if low <= lowest and highest <= high:
             return
         pairs = ((query_id, *pair) for query_id in self._run for pair in self._run.scores(query_id).items())
         query_id, doc_id, score = next(pair for pair in pairs if not low <= pair[2] <= high)
-        where = f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
+        pair = f"({quoted(query_id)}, {quoted(doc_id)})"
+        where = f"score {score!r} of {pair} in {str(self.path)!r}: scale {self.scale.value!r} "
         fits = sample.looks_like()
         if fits is self.scale:
             raise ScoreTableError(f"{where}allows [{low}, {high}], where almost all other scores are: correct it")
@@ -201,12 +180,6 @@ class ScoreTable:
             f"{where}allows [{low}, {high}]; these scores look like reranker.scale={fits.value}; other scales are "
             f"{others}"
         )
-
-
-@lru_cache(maxsize=1024)
-def _calibrated_scores(table: ScoreTable, query_id: str) -> Mapping[str, float]:
-    """Calibrated scores of recent queries; those of all queries may not fit into memory."""
-    return table.calibrate(query_id)
 
 
 def _by_rank(pairs: Mapping[str, float]) -> dict[str, float]:
@@ -258,13 +231,7 @@ def _read_manifest(path: Path) -> ScoreManifest:
 
 
 def _read_pairs(path: Path) -> Run:
-    if not path.exists():
-        raise ScoreTableError(f"score table {str(path)!r} does not exist")
     try:
         return read_run(path, needs_scores=True)
     except DatasetError as error:
         raise ScoreTableError(str(error)) from None
-
-
-def _pair(query_id: str, doc_id: str) -> str:
-    return f"({quoted(query_id)}, {quoted(doc_id)})"

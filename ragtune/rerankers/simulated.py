@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_flag, check_number
-from ragtune.core.component import RerankerFacts, declare_files
+from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import LLMError
-from ragtune.core.interfaces import BaseReranker
 from ragtune.core.policy.scaling import logits
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
@@ -17,7 +16,7 @@ from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.llm.types import Price
 from ragtune.rerankers.ordering import in_order, rank_scores
-from ragtune.rerankers.replay import load_table
+from ragtune.rerankers.replay import TableReranker
 
 _INSTRUCTIONS, _SHOWN = 100, 300
 """Tokens of the instructions, and of a document that are shown."""
@@ -25,8 +24,7 @@ _INSTRUCTIONS, _SHOWN = 100, 300
 _DOC_MARKS = 8  # tokens of the fence and the number that a prompt puts around each document
 
 
-@declare_files(reads=["scores"])
-class SimulatedReranker(BaseReranker):
+class SimulatedReranker(TableReranker):
     """Compares the documents of a batch in one call by a score table, as a listwise, setwise or pairwise model would.
 
     The i-th of b documents has the utility u = z - ``position_bias`` i / (b - 1) + ``noise`` g: z its standardised
@@ -46,7 +44,7 @@ class SimulatedReranker(BaseReranker):
         prices: Mapping[str, float] | None = None,
         shuffled: bool = False,
     ) -> None:
-        self.table = load_table(str(scores), scale)
+        super().__init__(scores, scale)
         self.told = None if told is None else check_count("reranker.told", told, low=1)
         self.noise = check_number("reranker.noise", noise, low=0.0)
         self.position_bias = check_number("reranker.position_bias", position_bias, low=0.0)
@@ -64,19 +62,14 @@ class SimulatedReranker(BaseReranker):
             can_score=self.table.has,
         )
 
-    @property
-    def doubts(self) -> Mapping[str, int]:
-        return self.table.doubts
-
-    def recorded_queries(self) -> Mapping[str, Collection[str]]:
-        return self.table.recorded_queries()
-
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         shown = in_order(items, context, self.shuffled)
         prompt = "\x00".join(item.doc_id for item in shown)
         if self.refused and context.rng(f"refusal {prompt}").random() < self.refused:
             raise LLMError(f"the call was refused, as reranker.refused={self.refused:g} of all are")
-        utility = np.array([self._standardised(item.doc_id, context) for item in shown])
+        self.table.scores(context.query_id, [item.doc_id for item in shown])  # names a pair that is missing
+        known: dict[str, float] = context.remember(self, lambda: self._of_query(context.query_id))
+        utility = np.array([known[item.doc_id] for item in shown])
         utility -= self.position_bias * np.linspace(0.0, 1.0, len(shown))
         if self.noise:
             utility += self.noise * context.rng(f"comparison {prompt}").gumbel(size=len(shown))
@@ -96,11 +89,6 @@ class SimulatedReranker(BaseReranker):
     def _shown_tokens(self, item: PoolItem) -> int:
         tokens = item.token_count if self.tokens_per_doc is None else round(self.tokens_per_doc)
         return min(tokens, _SHOWN) + _DOC_MARKS
-
-    def _standardised(self, doc_id: str, context: RAGtuneContext) -> float:
-        self.table.score(context.query_id, doc_id)  # names a pair that is missing
-        known: dict[str, float] = context.remember(self, lambda: self._of_query(context.query_id))
-        return known[doc_id]
 
     def _of_query(self, query_id: str) -> dict[str, float]:
         scores = self.table.of_query(query_id)

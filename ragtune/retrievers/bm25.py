@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,12 +64,7 @@ class BM25Retriever(BaseRetriever):
         return self._corpus.hits_at(best.tolist(), scores[best].tolist())
 
     def _build(self) -> Any:
-        """Build a ``bm25s.BM25`` with exactly the scores of bm25s itself.
-
-        Runs of postings that fit into memory are sorted and written to disk. When all documents are counted, each run
-        is scored and copied to the places of its terms in memory-mapped arrays. Only the vocabulary and a number for
-        each document grow with the collection.
-        """
+        """A ``bm25s.BM25`` with exactly its scores, by runs of postings on disk; memory has vocabulary and lengths."""
         import bm25s
 
         index = bm25s.BM25(k1=self.k1, b=self.b, method=self.method)
@@ -80,7 +75,7 @@ class BM25Retriever(BaseRetriever):
             files = []
             for number, run in enumerate(_runs(self._corpus.contents, vocabulary, lengths)):
                 files.append(Path(folder, f"run-{number}.npy"))
-                np.save(files[-1], np.stack(run))
+                np.save(files[-1], run)
             if not vocabulary:  # bm25s divides by the mean length: it needs a token, which no query has
                 index.index([[""]] * len(self._corpus), show_progress=False)
                 return index
@@ -90,15 +85,8 @@ class BM25Retriever(BaseRetriever):
         return index
 
 
-class _Run(NamedTuple):
-    """The postings of some consecutive documents, by term, then by document; shapes (postings,)."""
-
-    terms: NDArray[np.int32]
-    documents: NDArray[np.int32]
-    counts: NDArray[np.int32]
-
-
-def _runs(texts: Iterable[str], vocabulary: dict[str, int], lengths: array[int]) -> Iterator[_Run]:
+def _runs(texts: Iterable[str], vocabulary: dict[str, int], lengths: array[int]) -> Iterator[NDArray[np.int32]]:
+    """The postings of consecutive documents: terms, documents and counts, shape (3, postings), by term and document."""
     numbers, first = array("i"), 0
     for done, text in enumerate(texts, 1):
         found = list(map(vocabulary.__getitem__, terms(text)))
@@ -112,12 +100,12 @@ def _runs(texts: Iterable[str], vocabulary: dict[str, int], lengths: array[int])
         yield _sorted_run(numbers, lengths, first)
 
 
-def _sorted_run(numbers: array[int], lengths: array[int], first: int) -> _Run:
+def _sorted_run(numbers: array[int], lengths: array[int], first: int) -> NDArray[np.int32]:
     each = np.array(lengths[first:], dtype=np.int64)
     tokens = np.frombuffer(numbers, dtype=np.int32).astype(np.int64)
     keys, counts = np.unique(tokens * len(each) + np.repeat(np.arange(len(each)), each), return_counts=True)
     numbers_of_terms, documents = np.divmod(keys, len(each))
-    return _Run(numbers_of_terms.astype(np.int32), (documents + first).astype(np.int32), counts.astype(np.int32))
+    return np.stack([numbers_of_terms, documents + first, counts]).astype(np.int32)
 
 
 def _scored(
@@ -139,14 +127,14 @@ def _scored(
     )
     places = starts[:-1].copy()
     for number, file in enumerate(files, 1):
-        run = _Run(*np.load(file))
+        terms_of, documents, counts = np.load(file)
         file.unlink()
-        here = np.bincount(run.terms, minlength=vocabulary)
-        into = np.arange(len(run.terms)) + np.repeat(places - (np.cumsum(here) - here), here)
-        counts = run.counts.astype(np.float32)
-        parts = term_part(tf_array=counts, l_d=lengths[run.documents], l_avg=mean, k1=index.k1, b=index.b)
-        data[into] = idf[run.terms] * parts
-        indices[into] = run.documents
+        here = np.bincount(terms_of, minlength=vocabulary)
+        into = np.arange(len(terms_of)) + np.repeat(places - (np.cumsum(here) - here), here)
+        counts = counts.astype(np.float32)
+        parts = term_part(tf_array=counts, l_d=lengths[documents], l_avg=mean, k1=index.k1, b=index.b)
+        data[into] = idf[terms_of] * parts
+        indices[into] = documents
         places += here
         if len(files) > 1:
             _log.info("bm25: %d of %d runs of postings scored", number, len(files))

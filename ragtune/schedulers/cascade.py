@@ -64,8 +64,8 @@ class CascadeScheduler(BatchScheduler):
 
     def _promise(self, pool: CandidatePool, batch: list[str]) -> float:
         belief = pool.belief_or_empirical()
-        threshold = top_k_threshold(belief.key[pool.ranked], self.k).midpoint
-        positions = np.array([pool.index_of(doc_id) for doc_id in batch], dtype=np.intp)
+        threshold = top_k_threshold(belief.key[pool.ranked], self.k)
+        positions = pool.positions(batch)
         deviation = np.sqrt(np.maximum(belief.variance[positions], 1e-12))
         return float(tail((threshold - belief.key[positions]) / deviation).mean())
 

@@ -7,10 +7,10 @@ from itertools import combinations
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
+from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseScheduler
-from ragtune.core.policy.scaling import first_stage_scores
+from ragtune.core.policy.scaling import scores_by_stage
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.context import first_stage_of
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
@@ -26,22 +26,6 @@ class GateScheduler(BaseScheduler):
 
     RAGtune's own; no paper has it in this form. The defaults close for about one query in five of pools of 100. Every
     stop has its statistic in ``details``, so past requests give the thresholds for a wanted share.
-
-    Args:
-        scheduler: spends the budget of a query whose gate is open.
-        k: size of the top that matters.
-        margin: 0 or more; 0 closes for every query of one source.
-        agreement: in [0, 1]; 0 closes for every query of several sources.
-
-    Examples:
-        >>> from ragtune.core.pool.items import PoolItem
-        >>> from ragtune.core.pool.pool import CandidatePool
-        >>> from ragtune.core.types import RemainingBudgetView
-        >>> from ragtune.schedulers.gate import GateScheduler
-        >>> from ragtune.schedulers.one_shot import OneShotScheduler
-        >>> pool = CandidatePool(PoolItem(f"d{i}", i, retrieval_score=8 / (i + 1)) for i in range(100))
-        >>> GateScheduler(OneShotScheduler(top_n=20)).select_batch(pool, RemainingBudgetView()).reason
-        'gate_closed'
     """
 
     def __init__(self, scheduler: BaseScheduler, k: int = 10, margin: float = 7.0, agreement: float = 0.7) -> None:
@@ -53,7 +37,7 @@ class GateScheduler(BaseScheduler):
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord | None:
         if not pool.batches and len(pool) > self.k:
-            tops = self._tops(pool)
+            tops = [_top(scores, self.k) for scores in scores_by_stage(pool.entries).values()]
             name, value, limit = (
                 ("agreement", _agreement(tops, self.k), self.agreement)
                 if len(tops) > 1
@@ -66,21 +50,13 @@ class GateScheduler(BaseScheduler):
 
     def _margin(self, pool: CandidatePool) -> float:
         even = np.linspace(0.0, 1.0, len(pool))[-self.k :].std()
-        return float(np.sort(first_stage_scores(pool))[-self.k :].std() / even)
-
-    def _tops(self, pool: CandidatePool) -> list[set[int]]:
-        """Positions of the k best documents of each first stage, those of its rewrites included."""
-        scores: dict[str, dict[int, float]] = {}
-        for position, item in enumerate(pool.entries):
-            for name, score in item.sources.items():
-                stage = scores.setdefault(first_stage_of(name), {})
-                stage[position] = max(score, stage.get(position, score))
-        return [_top(stage, self.k) for stage in scores.values()]
+        return float(np.sort(pool.roster.first_stage_scores)[-self.k :].std() / even)
 
 
-def _top(scores: dict[int, float], k: int) -> set[int]:
-    outside = sorted(scores.values(), reverse=True)[k:]
-    return {position for position, score in scores.items() if not outside or score > outside[0]}
+def _top(scores: FloatArray, k: int) -> set[int]:
+    """Positions of the k best documents of a first stage, those of its rewrites included."""
+    outside = np.sort(scores[~np.isnan(scores)])[::-1][k : k + 1]
+    return set(np.flatnonzero(scores > outside if len(outside) else ~np.isnan(scores)).tolist())
 
 
 def _agreement(tops: list[set[int]], k: int) -> float:

@@ -49,7 +49,7 @@ class SettledScheduler(BatchScheduler):
     def _chance_of_change(self, pool: CandidatePool) -> float:
         """The likeliest change that scoring one more candidate would bring."""
         belief = pool.belief_or_empirical()
-        threshold = top_k_threshold(belief.key[pool.ranked], self.k).midpoint
+        threshold = top_k_threshold(belief.key[pool.ranked], self.k)
         eligible = pool.eligible
         deviation = np.sqrt(np.maximum(belief.variance[eligible], 1e-12))
         return float(tail(np.abs(belief.key[eligible] - threshold) / deviation).max())

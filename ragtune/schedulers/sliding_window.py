@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ragtune.core.arguments import check_count
-from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
@@ -30,9 +29,7 @@ class SlidingWindowScheduler(BatchScheduler):
 
     def __init__(self, window: int = 20, step: int = 10, acquisition: BaseAcquisition | None = None) -> None:
         self.window = check_count("scheduler.window", window, low=1)
-        self.step = check_count("scheduler.step", step, low=1)
-        if step > window:
-            raise ConfigError(f"scheduler.step={step!r}: allowed is a whole number <= scheduler.window={window!r}")
+        self.step = check_count("scheduler.step", step, low=1, high=self.window)
         super().__init__(self.step, acquisition)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:

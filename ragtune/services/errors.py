@@ -70,51 +70,40 @@ class Problem(BaseModel):
 
 
 class Kind(NamedTuple):
-    """A kind of problem: its HTTP status, and a title."""
+    """A kind of problem: its HTTP status, a title, and the error that it is of; a more special error comes first."""
 
     status: int
     title: str
+    error: type[Exception] | None = None
 
 
 KINDS: dict[str, Kind] = {
-    "malformed-request": Kind(400, "The request is no JSON"),
+    "malformed-request": Kind(400, "The request is no JSON", MalformedRequestError),
     "unauthorized": Kind(401, "An API key is needed"),
     "forbidden-origin": Kind(403, "Requests of this web page are refused"),
     "not-found": Kind(404, "There is nothing here"),
-    "unknown-collection": Kind(404, "No such collection"),
+    "unknown-collection": Kind(404, "No such collection", UnknownCollectionError),
     "no-model": Kind(404, "The server has no model that reranks"),
     "method-not-allowed": Kind(405, "Not with this method"),
     "slow-request": Kind(408, "The request came too slowly"),
-    "collection-mismatch": Kind(409, "The collection has another embedding model"),
+    "collection-mismatch": Kind(409, "The collection has another embedding model", CollectionMismatchError),
     "too-large": Kind(413, "The request is too large"),
     "unsupported-media-type": Kind(415, "The request must be JSON"),
     "wrong-host": Kind(421, "This server has another name"),
-    "invalid-request": Kind(422, "The request is not valid"),
-    "limit-exceeded": Kind(422, "More than one request may ask for"),
+    "invalid-request": Kind(422, "The request is not valid", InputError),
+    "limit-exceeded": Kind(422, "More than one request may ask for", LimitExceededError),
     "over-limit": Kind(429, "The key's limit of the day is reached"),
     "internal-error": Kind(500, "The server failed"),
-    "missing-extra": Kind(501, "The server lacks an optional dependency"),
-    "model-service": Kind(502, "The model's service failed"),
-    "store": Kind(503, "The database failed"),
-    "model": Kind(503, "The model cannot be loaded"),
+    "missing-extra": Kind(501, "The server lacks an optional dependency", MissingExtraError),
+    "model-service": Kind(502, "The model's service failed", LLMError),
+    "store": Kind(503, "The database failed", StoreError),
+    "model": Kind(503, "The model cannot be loaded", ModelLoadError),
     "saturated": Kind(503, "Too many requests at once"),
     "hanging": Kind(503, "Requests hang"),
-    "timeout": Kind(504, "The request took too long"),
+    "timeout": Kind(504, "The request took too long", StoreTimeoutError),
 }
 
-# The first that fits; whatever is none of these is our own failure, and its text is for the log only.
-_KIND_OF: tuple[tuple[type[Exception], str], ...] = (
-    (MalformedRequestError, "malformed-request"),
-    (LimitExceededError, "limit-exceeded"),
-    (UnknownCollectionError, "unknown-collection"),
-    (CollectionMismatchError, "collection-mismatch"),
-    (MissingExtraError, "missing-extra"),
-    (ModelLoadError, "model"),
-    (InputError, "invalid-request"),
-    (StoreTimeoutError, "timeout"),
-    (StoreError, "store"),
-    (LLMError, "model-service"),
-)
+_KIND_OF = {kind.error: name for name, kind in KINDS.items() if kind.error is not None}
 
 
 def problem_of(error: Exception) -> Problem:
@@ -122,13 +111,13 @@ def problem_of(error: Exception) -> Problem:
     kind, detail, errors = "internal-error", "The failure is in the server's log.", None
     if isinstance(error, AdapterError):
         kind, detail, errors = error.kind, str(error), error.errors
-    elif known := next((kind for type_, kind in _KIND_OF if isinstance(error, type_)), None):
+    elif known := next((_KIND_OF[type_] for type_ in type(error).__mro__ if type_ in _KIND_OF), None):
         kind, detail = known, str(error)
         if KINDS[kind].status >= 500:
             _log.warning("%s: %s", kind, error)
     else:
         _log.error("unexpected error", exc_info=error)
-    status, title = KINDS[kind]
+    status, title, _ = KINDS[kind]
     return Problem(type=_TYPE + kind, title=title, status=status, detail=detail, errors=errors)
 
 

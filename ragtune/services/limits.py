@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import Context
-from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -50,7 +49,6 @@ class Lane:
         self._kind = kind
         self._size = threads
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="ragtune")
-        self._lock = threading.Lock()
         self._running: set[Permit] = set()
 
     def submit(self, permit: Permit, work: Callable[[], T]) -> Future[T]:
@@ -58,8 +56,7 @@ class Lane:
 
     def check(self) -> None:
         """Raise an AdapterError if each thread is held by work that was cancelled and does not end."""
-        with self._lock:
-            held = sum(permit.is_withdrawn for permit in self._running)
+        held = sum(permit.is_withdrawn for permit in list(self._running))
         if held >= self._size:
             detail = f"All {held} threads for {self._kind} are held by requests that took too long and do not end."
             raise AdapterError("hanging", detail)
@@ -68,27 +65,13 @@ class Lane:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, permit: Permit, work: Callable[[], T]) -> T:
-        with self._lock:
-            self._running.add(permit)
+        self._running.add(permit)
         try:
             with permit.used():
                 permit.check()
                 return work()
         finally:
-            with self._lock:
-                self._running.remove(permit)
-
-
-@dataclass(frozen=True, eq=False)
-class _Turn:
-    collection: str
-    documents: frozenset[str] | None
-    end: Future[None] = field(default_factory=Future)
-
-    def meets(self, other: _Turn) -> bool:
-        if self.collection != other.collection:
-            return False
-        return self.documents is None or other.documents is None or not self.documents.isdisjoint(other.documents)
+            self._running.remove(permit)
 
 
 class WriteOrder:
@@ -96,21 +79,25 @@ class WriteOrder:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._turns: list[_Turn] = []
+        self._turns: list[tuple[str, frozenset[str] | None, Future[None]]] = []
 
     @contextmanager
     def turn(self, collection: str, documents: frozenset[str] | None) -> Iterator[list[Future[None]]]:
         """Within a write, to documents or a whole collection: the ends of the earlier writes that it must wait for."""
-        turn = _Turn(collection, documents)
+        own = collection, documents, Future[None]()
         with self._lock:
-            before = [earlier.end for earlier in self._turns if earlier.meets(turn)]
-            self._turns.append(turn)
+            before = [
+                end
+                for other, theirs, end in self._turns
+                if other == collection and (documents is None or theirs is None or not documents.isdisjoint(theirs))
+            ]
+            self._turns.append(own)
         try:
             yield before
         finally:
             with self._lock:
-                self._turns.remove(turn)
-            turn.end.set_result(None)
+                self._turns.remove(own)
+            own[2].set_result(None)
 
 
 class Runner:

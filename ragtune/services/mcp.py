@@ -6,24 +6,28 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from ragtune import __version__
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError
-from ragtune.services.dialects.cohere import V1
+from ragtune.services.dialects.table import V1
 from ragtune.services.errors import problem_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.operations import OPERATIONS, MalformedRequestError, Operation
 
-if TYPE_CHECKING:
+try:
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.tools import Tool
-    from mcp.types import CallToolResult
-    from starlette.routing import BaseRoute
-    from starlette.types import Receive, Scope, Send
+    from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
+    from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
+    from mcp.server.transport_security import TransportSecuritySettings
+    from mcp.types import CallToolResult, TextContent, ToolAnnotations
+    from starlette.routing import BaseRoute, Route
+except ImportError as error:
+    raise MissingExtraError("the MCP adapter", "services") from error
 
+if TYPE_CHECKING:
     from ragtune.services.rerank import RerankServer
 
 PATH = "/mcp"
@@ -40,10 +44,6 @@ def create_server(runner: Runner, ranker: RerankServer | None = None) -> MCPServ
 
     With a ``ranker``, the tool ``rerank`` takes ``documents`` and a budget as well, as /v1/rerank does.
     """
-    try:
-        from mcp.server.mcpserver import MCPServer
-    except ImportError as error:
-        raise MissingExtraError("the MCP adapter", "services") from error
     return MCPServer(
         "ragtune",
         title="RAGtune",
@@ -57,9 +57,6 @@ def create_server(runner: Runner, ranker: RerankServer | None = None) -> MCPServ
 
 def http_routes(server: MCPServer, limits: ServerLimits) -> list[BaseRoute]:
     """Streamable HTTP at ``/mcp`` without sessions, which works while ``server.session_manager.run()`` is open."""
-    from mcp.server.transport_security import TransportSecuritySettings
-    from starlette.routing import Route
-
     server.streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
@@ -68,32 +65,24 @@ def http_routes(server: MCPServer, limits: ServerLimits) -> list[BaseRoute]:
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     # A GET would hold a connection for messages that never come.
-    return [Route(PATH, _Endpoint(server), methods=["POST"], include_in_schema=False)]
+    return [Route(PATH, StreamableHTTPASGIApp(server.session_manager), methods=["POST"], include_in_schema=False)]
 
 
-class _Endpoint:
-    def __init__(self, server: MCPServer) -> None:
-        self._manager = server.session_manager
+class _Arguments(FuncMetadata):
+    """Hands the arguments on as they are: the operation checks them, and reads no JSON out of strings."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._manager.handle_request(scope, receive, send)
+    def validate_arguments(self, arguments_to_validate: dict[str, Any]) -> dict[str, Any]:
+        return {"arguments": arguments_to_validate}
 
 
 def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None) -> Tool:
-    from mcp.server.mcpserver.tools import Tool
-    from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
-    from mcp.types import ToolAnnotations
-
-    class Arguments(FuncMetadata):
-        """Hands the arguments on as they are: the operation checks them, and reads no JSON out of strings."""
-
-        def validate_arguments(self, arguments_to_validate: dict[str, Any]) -> dict[str, Any]:
-            return {"arguments": arguments_to_validate}
-
     description, parameters = operation.summary, operation.request.model_json_schema()
     output = operation.adapter.json_schema(mode="serialization")
     if ranker is not None:
-        description, parameters, output = _with_documents(operation, parameters)
+        own, description = RERANK.request.model_json_schema(), f"{RERANK.summary} Or with candidates: {description}"
+        joined = {name: {**parameters.get(name, {}), **own.get(name, {})} for name in ("$defs", "properties")}
+        parameters = {"type": "object", "title": own["title"], "required": ["query"], **joined}
+        output = {"type": "object"}
     return Tool(
         fn=_call(operation, runner, ranker),
         name=operation.name,
@@ -101,7 +90,7 @@ def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None
         context_kwarg=None,
         description=description,
         parameters=parameters,
-        fn_metadata=Arguments(arg_model=ArgModelBase, output_schema=output),
+        fn_metadata=_Arguments(arg_model=ArgModelBase, output_schema=output),
         is_async=True,
         annotations=ToolAnnotations(
             read_only_hint=operation.effect == "reads",
@@ -112,21 +101,9 @@ def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None
     )
 
 
-def _with_documents(block: Operation[Any], parameters: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    own, output = RERANK.request.model_json_schema(), TypeAdapter(RERANK.response | block.response)
-    joined = {name: {**parameters.get(name, {}), **own.get(name, {})} for name in ("$defs", "properties")}
-    return (
-        f"{RERANK.summary} Or with candidates: {block.summary}",
-        {"type": "object", "title": own["title"], "required": ["query"], **joined},
-        {"type": "object", **output.json_schema(mode="serialization")},
-    )
-
-
 def _call(
     operation: Operation[Any], runner: Runner, ranker: RerankServer | None
 ) -> Callable[..., Awaitable[CallToolResult]]:
-    from mcp.types import CallToolResult, TextContent
-
     async def call(arguments: dict[str, Any]) -> CallToolResult:
         try:
             data = _encode(arguments)

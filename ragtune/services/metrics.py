@@ -10,9 +10,14 @@ from ragtune.services.dialects.table import BY_PATH
 from ragtune.services.shadow import FIGURES
 from ragtune.services.status import Recent, is_fallback
 
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+try:
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from starlette.responses import Response
+except ImportError as error:
+    raise MissingExtraError("the metrics of the rerank server", "services") from error
 
+if TYPE_CHECKING:
     from ragtune.services.chain import ServedRanking
     from ragtune.services.shadow import Shadow
 
@@ -26,10 +31,6 @@ class Metrics:
     """The figures of one server, in a registry of its own; thread-safe."""
 
     def __init__(self) -> None:
-        try:
-            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-        except ImportError as error:
-            raise MissingExtraError("the metrics of the rerank server", "services") from error
         self.registry = CollectorRegistry()
         self.recent = Recent()
 
@@ -123,9 +124,6 @@ class Metrics:
             self.recent.answered(status, seconds)
 
     async def page(self) -> Any:
-        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-        from starlette.responses import Response
-
         return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -134,13 +132,11 @@ class _ShadowFigures:
         self._shadow = shadow
 
     def collect(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
         name = "ragtune_rerank_shadow"
         taken = CounterMetricFamily(
             name, "Requests that were taken to be reranked in full as well.", labels=["outcome"]
         )
-        for outcome, count in self._shadow.outcomes().items():
+        for outcome, count in self._shadow.outcomes.items():
             taken.add_metric([outcome], count)
         yield taken
         spent = self._shadow.spent

@@ -9,12 +9,24 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints
 
 from pydantic import Discriminator, Field, Tag, TypeAdapter, create_model
 from pydantic_core import from_json
+from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from ragtune.canonical import chunking, normalization
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.rows import shared_metadata
-from ragtune.canonical.types import LISTED, OTHER, Chunk, Collection, Content, SourceDocument, kind
+from ragtune.canonical.types import (
+    LISTED,
+    OTHER,
+    Candidate,
+    Chunk,
+    Collection,
+    Content,
+    SourceDocument,
+    StoreCounts,
+    UpsertCounts,
+    kind,
+)
 from ragtune.core.errors import InputError
 from ragtune.services import payloads as p
 from ragtune.services.payloads import CandidateList, CollectionName, Many, Model
@@ -25,6 +37,11 @@ Method = Literal["GET", "POST", "DELETE"]
 Effect = Literal["reads", "writes", "deletes"]
 
 _CHUNKS, _PLAN, _EXCERPTS, _RRF = ChunkPolicy(), RetrievalPlan(), CompressPolicy(), p.FuseParams()
+_CANDIDATES = {"candidates": list[Candidate]}
+_INDEXED = {"collection": str, **dict.fromkeys(UpsertCounts.model_fields, int), "keys": list[tuple[str, int]]}
+_COLLECTION = {
+    field: about.annotation for model in (Collection, StoreCounts) for field, about in model.model_fields.items()
+}
 
 
 class MalformedRequestError(InputError):
@@ -81,12 +98,13 @@ def _operation(
         }
         title = "".join(part.title() for part in name.split("_"))
         request = create_model(f"{title}Request", __base__=p.Payload, **fields)
+        answer = TypedDict(f"{title}Response", response) if isinstance(response, dict) else response  # type: ignore
 
         def call(service: RagService, given: p.Payload) -> Any:
             return function(service, **{field: getattr(given, field) for field in fields})
 
         summary, place = str(function.__doc__), path or f"/v1/{name}"
-        OPERATIONS.append(Operation(name, summary, request, response, call, place, method, effect, documents))
+        OPERATIONS.append(Operation(name, summary, request, answer, call, place, method, effect, documents))
         return function
 
     return declare
@@ -98,7 +116,7 @@ def normalize(_: RagService, content: Content) -> Any:
     return normalization.normalize(content)
 
 
-@_operation(p.Chunks)
+@_operation({"chunks": list[Chunk]})
 def chunk(
     _: RagService,
     content: Content,
@@ -111,20 +129,20 @@ def chunk(
     return {"chunks": chunking.chunk(content, policy, doc_id=doc_id, tags=tags, metadata=metadata)}
 
 
-@_operation(p.Vectors)
+@_operation({"embedder": str, "embed_model": str, "embed_dims": int, "embeddings": list[list[float]]})
 def embed(service: RagService, texts: Many[str], embedder: Model = None) -> Any:
     """Turn texts into vectors."""
     name, model, vectors = service.embed(texts, embedder)
     return {"embedder": name, "embed_model": model, "embed_dims": vectors.shape[1], "embeddings": vectors.tolist()}
 
 
-@_operation(p.Indexed, effect="writes", documents=lambda request: [chunk.doc_id for chunk in request.chunks])
+@_operation(_INDEXED, effect="writes", documents=lambda request: [chunk.doc_id for chunk in request.chunks])
 def index(service: RagService, collection: CollectionName, chunks: Many[Chunk]) -> Any:
     """Embed chunks of whole documents and store them; idempotent."""
     return service.index(collection, chunks)
 
 
-@_operation(p.Indexed, effect="writes", documents=lambda request: [one.doc_id for one in request.documents])
+@_operation(_INDEXED, effect="writes", documents=lambda request: [one.doc_id for one in request.documents])
 def ingest(
     service: RagService, collection: CollectionName, documents: Many[SourceDocument], policy: ChunkPolicy = _CHUNKS
 ) -> Any:
@@ -132,7 +150,7 @@ def ingest(
     return service.ingest(collection, documents, policy)
 
 
-@_operation(p.Candidates)
+@_operation(_CANDIDATES)
 def retrieve(service: RagService, collection: CollectionName, query: str, plan: RetrievalPlan = _PLAN) -> Any:
     """Find the best candidates for a query by vector, by term, or both."""
     return {"candidates": service.retrieve(collection, query, plan)}
@@ -143,7 +161,7 @@ CandidateSets = Annotated[
 ]
 
 
-@_operation(p.Candidates)
+@_operation(_CANDIDATES)
 def fuse(
     service: RagService,
     candidate_sets: CandidateSets,
@@ -154,7 +172,7 @@ def fuse(
     return {"candidates": service.fuse(candidate_sets, method, params.model_dump(exclude_none=True))}
 
 
-@_operation(p.Candidates)
+@_operation(_CANDIDATES)
 def rerank(
     service: RagService,
     query: str,
@@ -165,13 +183,13 @@ def rerank(
     return {"candidates": service.rerank(query, candidates, model)}
 
 
-@_operation(p.Excerpts)
+@_operation({"excerpts": list[p.Excerpt]})
 def compress(service: RagService, query: str, candidates: CandidateList, policy: CompressPolicy = _EXCERPTS) -> Any:
     """Cut candidates down to the sentences that matter for the query."""
     return {"excerpts": service.compress(query, candidates, policy)}
 
 
-@_operation(p.Package)
+@_operation({"query": str, "count": int, "results": list[p.Result]})
 def package(
     service: RagService,
     query: str,
@@ -184,7 +202,7 @@ def package(
     return service.package(query, candidates, given, include_content)
 
 
-@_operation(p.Collections, "/v1/collections", "GET")
+@_operation({"collections": list[Collection]}, "/v1/collections", "GET")
 def list_collections(service: RagService) -> Any:
     """List the collections."""
     return {"collections": service.collections()}
@@ -201,20 +219,20 @@ def create_collection(
     return service.create_collection(collection, embedder, analyzer)
 
 
-@_operation(p.CollectionInfo, "/v1/collections/{collection}", "GET")
+@_operation(_COLLECTION, "/v1/collections/{collection}", "GET")
 def get_collection(service: RagService, collection: CollectionName) -> Any:
     """Describe a collection and count what it holds."""
     described, counts = service.describe_collection(collection)
     return {**described.model_dump(), **counts.model_dump()}
 
 
-@_operation(p.Dropped, "/v1/collections/{collection}", "DELETE", "deletes")
+@_operation({"dropped": bool}, "/v1/collections/{collection}", "DELETE", "deletes")
 def delete_collection(service: RagService, collection: CollectionName) -> Any:
     """Delete a collection with all it holds."""
     return {"dropped": service.drop_collection(collection)}
 
 
-@_operation(p.DocumentIds, "/v1/collections/{collection}/documents", "GET")
+@_operation({"doc_ids": list[str]}, "/v1/collections/{collection}/documents", "GET")
 def list_documents(
     service: RagService,
     collection: CollectionName,
@@ -226,7 +244,7 @@ def list_documents(
 
 
 @_operation(
-    p.Deleted,
+    {"deleted": int},
     "/v1/collections/{collection}/documents",
     *("DELETE", "deletes"),
     documents=lambda request: request.doc_ids,
@@ -236,7 +254,7 @@ def delete_documents(service: RagService, collection: CollectionName, doc_ids: M
     return {"deleted": service.delete_documents(collection, doc_ids)}
 
 
-@_operation(p.DocumentChunks, "/v1/collections/{collection}/chunks", "GET")
+@_operation({"chunks": list[Chunk], "metadata": dict[str, Any]}, "/v1/collections/{collection}/chunks", "GET")
 def get_chunks(service: RagService, collection: CollectionName, doc_id: str) -> Any:
     """Get a document's metadata and its chunks in order; none if it is not there."""
     chunks = service.chunks(collection, doc_id)

@@ -1,4 +1,4 @@
-"""What goes over the wire, the same in REST and MCP: the library's types, named and put into objects."""
+"""What goes over the wire: types of the library, put into objects, and the one request of all rerank dialects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from ragtune.canonical.normalization import check_metadata
-from ragtune.canonical.types import Candidate, Chunk, Collection
+from ragtune.canonical.types import Candidate
 
 T = TypeVar("T")
 
@@ -39,6 +39,11 @@ class Payload(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Column = Many[Finite | None]
+Vector = Annotated[Many[Finite], Field(min_length=1)]
+
+
 class FuseParams(Payload):
     """Arguments of reciprocal rank fusion; ``concat`` takes none."""
 
@@ -56,86 +61,6 @@ class Excerpt(Payload):
     text: str
     score: float = Field(allow_inf_nan=False)
     tokens: int
-
-
-class Collections(TypedDict):
-    """All collections by name."""
-
-    collections: list[Collection]
-
-
-class CollectionInfo(TypedDict):
-    """A collection and what it holds."""
-
-    name: str
-    embed_model: str
-    embed_dims: int
-    analyzer: str
-    documents: int
-    chunks: int
-
-
-class Dropped(TypedDict):
-    """Whether there was a collection to drop."""
-
-    dropped: bool
-
-
-class DocumentIds(TypedDict):
-    """Ids by code point."""
-
-    doc_ids: list[str]
-
-
-class Deleted(TypedDict):
-    """Number of documents that were there."""
-
-    deleted: int
-
-
-class Chunks(TypedDict):
-    """Chunks in order."""
-
-    chunks: list[Chunk]
-
-
-class DocumentChunks(Chunks):
-    """A document's chunks in order, and the metadata that all of them have."""
-
-    metadata: dict[str, Any]
-
-
-class Vectors(TypedDict):
-    """Vectors in the order of the texts, L2-normalised."""
-
-    embedder: str
-    embed_model: str
-    embed_dims: int
-    embeddings: list[list[float]]
-
-
-class Indexed(TypedDict):
-    """What indexing did, in chunks, and the keys of the chunks that were given."""
-
-    collection: str
-    documents: int
-    inserted: int
-    updated: int
-    unchanged: int
-    deleted: int
-    keys: list[tuple[str, int]]
-
-
-class Candidates(TypedDict):
-    """Candidates, best first."""
-
-    candidates: list[Candidate]
-
-
-class Excerpts(TypedDict):
-    """Excerpts in the order of the candidates."""
-
-    excerpts: list[Excerpt]
 
 
 class PackagedExcerpt(TypedDict):
@@ -162,9 +87,63 @@ class Result(TypedDict):
     excerpts: NotRequired[list[PackagedExcerpt]]
 
 
-class Package(TypedDict):
-    """Results, best first."""
+class Budget(Payload):
+    """Limits of one query, each instead of the server's default; null lifts that one."""
+
+    docs: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Documents that may be reranked.")
+    calls: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Calls of the model.")
+    tokens: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Tokens that the model may read.")
+    ms: Annotated[Finite, Field(ge=0)] | None = Field(
+        default=None,
+        description="Milliseconds; no call begins that is expected to pass them, judged by earlier calls.",
+    )
+    usd: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Dollars.")
+    flops: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Floating-point operations.")
+    search_units: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Search units.")
+    joules: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Joules.")
+
+
+class RerankQuery(Payload):
+    """A query and its candidates, best first unless there are scores. Unknown fields are ignored, with a warning."""
 
     query: str
-    count: int
-    results: list[Result]
+    documents: Many[str | dict[str, Any]] = Field(
+        description="Texts, or objects with a text in 'text' or in the rank_fields."
+    )
+    model: str | None = Field(default=None, description="Taken for the clients' sake: the server has one model.")
+    top_n: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Results; null or 0 for all.")
+    return_documents: bool | None = Field(
+        default=None, description="Whether results bring their document; by default at /rerank only."
+    )
+    rank_fields: tuple[str, ...] | None = Field(default=None, description="Fields of an object that are its text.")
+    max_tokens_per_doc: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Tokens after which a text is cut; by default where the model's own limit is."
+    )
+    budget: Budget | None = Field(default=None, description="RAGtune's: limits of this query.")
+    min_score: Annotated[Finite, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="RAGtune's: documents that the model gave less are left out, and those that it did not score.",
+    )
+    scores: Column | dict[str, Column] | None = Field(
+        default=None,
+        description="RAGtune's: the first stage's score of each document, or several first stages' by name.",
+    )
+    signals: dict[str, Column] | None = Field(
+        default=None,
+        description="RAGtune's: what else is known of each document for free, by name (recency, clicks): higher is "
+        "better, null where it is not known.",
+    )
+    vectors: Many[Vector | None] | None = Field(
+        default=None, description="RAGtune's: the embedding of each document; they show which documents are alike."
+    )
+    query_vector: Vector | None = Field(
+        default=None,
+        description="RAGtune's: the query's embedding by the model of the vectors; its cosines become a signal.",
+    )
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    @property
+    def wants_logits(self) -> bool:
+        """Whether scores are to be logits, not in [0, 1]."""
+        return False

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError
-from ragtune.services.rerank_payloads import RerankQuery
+from ragtune.services.payloads import RerankQuery
 
 
 def sample_log(log: Path, max_docs: int, seed: int) -> list[tuple[int, RerankQuery]]:

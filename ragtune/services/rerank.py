@@ -18,7 +18,7 @@ from ragtune.core.policy.defaults import TRUST
 from ragtune.core.tokens import token_spans
 from ragtune.core.units import TIME
 from ragtune.rerankers._cached import CachedReranker
-from ragtune.services import rerank_payloads as p
+from ragtune.services import payloads as p
 from ragtune.services.chain import Chain, Hop, Link, Model, ServedRanking, first_stage, is_timed
 from ragtune.services.learn import Learner, replayed
 from ragtune.services.metrics import Metrics

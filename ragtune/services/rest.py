@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
@@ -15,19 +16,27 @@ from ragtune import __version__
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError, RagtuneError
 from ragtune.services import status
-from ragtune.services.dialects import polled
 from ragtune.services.dialects.table import BY_PATH, DIALECTS, dialect_of, has_field, problem_at
 from ragtune.services.errors import KINDS, MEDIA_TYPE, AdapterError, Problem, headers_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.metrics import PATH
 from ragtune.services.operations import OPERATIONS, Operation
 from ragtune.services.rerank import RerankServer
-from ragtune.services.security import KEY_ID, STATIC_PATH, Protection, Security
+from ragtune.services.security import HEALTH, KEY_ID, STATIC_PATH, Protection, Security
 
-if TYPE_CHECKING:
+try:
     from fastapi import FastAPI, Request, Response
-    from starlette.routing import BaseRoute
+    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+    from fastapi_offline import FastAPIOffline
+    from starlette.exceptions import HTTPException
+    from starlette.routing import BaseRoute, Match, Route
+except ImportError as error:
+    raise MissingExtraError("the REST adapter", "services") from error
 
+_MODELS = ("/v1/models", "/models", "/vllm/v1/models", "/infinity/models")
+_INFO = ("/info", "/tei/info")
+_STARTED = int(time.time())
+_LABELS: dict[str, Any] = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 _JSON = "application/json"
 _WHOLE = re.compile("[0-9]{1,9}", re.ASCII)
 _REF = "#/components/schemas/{model}"
@@ -45,10 +54,6 @@ def create_app(
     lifespan: Callable[[FastAPI], Any],
 ) -> FastAPI:
     """The REST adapter as an ASGI application, with further routes behind the same protection."""
-    try:
-        from fastapi_offline import FastAPIOffline
-    except ImportError as error:
-        raise MissingExtraError("the REST adapter", "services") from error
     app: FastAPI = FastAPIOffline(
         title="RAGtune",
         summary="The canonical blocks of retrieval-augmented generation.",
@@ -101,14 +106,10 @@ def _add(
 
 
 def _endpoint(operation: Operation[Any], runner: Runner) -> Callable[[Request], Any]:
-    from fastapi import Request, Response
-
     async def endpoint(request: Request) -> Response:
         data = await _read_body(request) if operation.method == "POST" else _read_parameters(operation, request)
         return Response(await runner.run(operation, data), media_type=_JSON)
 
-    # FastAPI reads annotations from the module, which does not import it.
-    endpoint.__annotations__ = {"request": Request, "return": Response}
     return endpoint
 
 
@@ -116,7 +117,6 @@ def _rerank_endpoint(
     path: str, block: Operation[Any] | None, runner: Runner, ranker: RerankServer | None
 ) -> Callable[[Request], Any]:
     """An endpoint for all dialects at the path, and for the block there, whose requests have ``candidates``."""
-    from fastapi import Request, Response
 
     async def endpoint(request: Request) -> Response:
         def choose(data: bytes) -> tuple[Operation[Any], Any]:
@@ -130,7 +130,6 @@ def _rerank_endpoint(
         answer = await runner.rerank(choose, data, request.receive, permit)
         return Response(answer, media_type=_JSON, headers=permit.headers)
 
-    endpoint.__annotations__ = {"request": Request, "return": Response}
     return endpoint
 
 
@@ -159,12 +158,11 @@ def _read_parameters(operation: Operation[Any], request: Request) -> bytes:
 def _add_pages(
     app: FastAPI, runner: Runner, ranker: RerankServer | None, limits: ServerLimits, schemas: Schemas
 ) -> None:
-    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
-
-    def add(path: str, endpoint: Callable[[], Any], summary: str, *statuses: int, **options: Any) -> None:
-        problems = schemas.problems(statuses)
-        name = path[1:].replace("/", "_") or "about"
-        app.get(path, operation_id=name, summary=summary, tags=["health"], responses=problems, **options)(endpoint)
+    def add(paths: Sequence[str], endpoint: Callable[[], Any], summary: str, *statuses: int, **options: Any) -> None:
+        for number, path in enumerate(paths):  # the first is described
+            name, described = path[1:].replace("/", "_") or "about", number == 0
+            about: dict[str, Any] = {"operation_id": name, "summary": summary, "include_in_schema": described}
+            app.get(path, tags=["health"], responses=schemas.problems(statuses), **about, **options)(endpoint)
 
     async def healthz() -> Any:
         runner.check_threads()
@@ -175,30 +173,62 @@ def _add_pages(
         return JSONResponse({"status": "ok"})
 
     public: dict[str, Any] = {"openapi_extra": {"security": []}}
-    add("/readyz", readyz, "Do requests end, and does the database answer?", 403, 421, 503, 504, **public)
-    add("/", lambda: polled.about(ranker), "What is this server?", 403, 421, **public)
-    add("/healthz", healthz, "Does the server run, and do requests end?", 403, 421, 503, **public)
-    for i, path in enumerate(polled.HEALTH):  # the first of the paths is described
-        add(path, healthz, "Does the server run?", 403, 421, 503, include_in_schema=i == 0, **public)
-    for i, path in enumerate(polled.MODELS):
-        described = "The model, as OpenAI's API lists it."
-        add(path, lambda: polled.models(ranker), described, 401, 403, 421, include_in_schema=i == 0)
-    for i, path in enumerate(polled.INFO):
-        described = "The model, as TEI describes it."
-        add(path, lambda: polled.info(ranker, limits), described, 401, 403, 404, 421, include_in_schema=i == 0)
+    add(["/readyz"], readyz, "Do requests end, and does the database answer?", 403, 421, 503, 504, **public)
+    add(["/"], lambda: _about(ranker), "What is this server?", 403, 421, **public)
+    add(["/healthz"], healthz, "Does the server run, and do requests end?", 403, 421, 503, **public)
+    add(HEALTH, healthz, "Does the server run?", 403, 421, 503, **public)
+    add(_MODELS, lambda: _models(ranker), "The model, as OpenAI's API lists it.", 401, 403, 421)
+    add(_INFO, lambda: _info(ranker, limits), "The model, as TEI describes it.", 401, 403, 404, 421)
     if ranker is not None:
         summary = "Reranking's cost and savings, for Prometheus."
-        add(PATH, ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)
+        add([PATH], ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)
         figures = partial(ranker.metrics.recent.status, ranker.model)
         summary = "What happened in the last hour and day"
-        add(status.PATH, status.page, f"{summary}, as a page.", 401, 403, 421, response_class=HTMLResponse)
-        add(status.DATA_PATH, lambda: figures(ranker.is_failing), f"{summary}.", 401, 403, 421)
+        add([status.PATH], status.page, f"{summary}, as a page.", 401, 403, 421, response_class=HTMLResponse)
+        add([status.DATA_PATH], lambda: figures(ranker.is_failing), f"{summary}.", 401, 403, 421)
+
+
+def _about(ranker: RerankServer | None) -> dict[str, Any]:
+    """What this server is; no secret, so it needs no key."""
+    paths = {dialect.name: dialect.operation.path for dialect in DIALECTS}
+    return {
+        "name": "RAGtune",
+        "version": __version__,
+        "about": "A rerank API with a budget, and the blocks of retrieval-augmented generation.",
+        "rerank": {} if ranker is None else paths,
+        "mcp": "/mcp",
+        "docs": "/docs",
+    }
+
+
+def _models(ranker: RerankServer | None) -> dict[str, Any]:
+    names = [] if ranker is None else [ranker.model]
+    data = [{"id": name, "object": "model", "created": _STARTED, "owned_by": "ragtune"} for name in names]
+    return {"object": "list", "data": data}
+
+
+def _info(ranker: RerankServer | None, limits: ServerLimits) -> dict[str, Any]:
+    """The description that Text Embeddings Inference has at ``/info``; its clients read the size of a batch."""
+    if ranker is None:
+        raise AdapterError("no-model", "Start it with --model to rerank documents here.")
+    return {
+        "model_id": ranker.model,
+        "model_sha": None,
+        "model_dtype": "unknown",
+        "served_model_name": ranker.model,
+        "model_type": {"reranker": _LABELS},
+        "max_concurrent_requests": limits.in_flight,
+        "max_input_length": ranker.max_length,
+        "max_batch_tokens": ranker.max_length * ranker.max_documents,
+        "max_batch_requests": None,
+        "max_client_batch_size": ranker.max_documents,
+        "auto_truncate": True,
+        "tokenization_workers": 1,
+        "version": __version__,
+    }
 
 
 def _add_problems(app: FastAPI) -> None:
-    from fastapi import Response
-    from starlette.exceptions import HTTPException
-
     async def answer(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 405:
             allowed = _methods(app, request)
@@ -214,8 +244,6 @@ def _add_problems(app: FastAPI) -> None:
 
 
 def _methods(app: FastAPI, request: Request) -> str:
-    from starlette.routing import Match, Route
-
     found: set[str] = set()
     for route in app.router.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:

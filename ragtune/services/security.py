@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragtune.core.errors import ConfigError
-from ragtune.services.dialects.polled import HEALTH
 from ragtune.services.dialects.table import problem_at
 from ragtune.services.errors import AdapterError, headers_of
 from ragtune.services.limits import ServerLimits
@@ -30,6 +29,9 @@ KEY_ID = "ragtune.key"
 
 STATIC_PATH = "/docs/static"
 """Below it are the files of Swagger UI."""
+
+HEALTH = ("/health", "/tei/health", "/vllm/health", "/infinity/health")
+"""Where clients and proxies ask whether the server runs."""
 
 _OPEN_PATHS = frozenset({"/", *HEALTH, "/healthz", "/readyz", "/docs", "/openapi.json"})
 """Paths that need neither key nor place: monitoring and the description of the API, which holds no secret."""

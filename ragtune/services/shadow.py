@@ -157,8 +157,8 @@ class Shadow:
         self._draws = random.Random(0)  # noqa: S311 - a sample, no secret
         self._lock = threading.Lock()
         self._records: deque[ShadowRecord] = deque(maxlen=_REMEMBERED)
-        self._spent = FREE
-        self._outcomes = Counter(measured=0, failed=0, dropped=0)
+        self.spent = FREE
+        self.outcomes = Counter(measured=0, failed=0, dropped=0)  # of the requests taken
         self._queue: queue.Queue[tuple[Job, Ranking, Mapping[str, float]] | None] = queue.Queue(_WAITING)
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="ragtune-shadow", daemon=True)
@@ -185,16 +185,6 @@ class Shadow:
             self._queue.put_nowait(None)
         self._thread.join(_LONGEST_CLOSE_S)
 
-    @property
-    def spent(self) -> CostObject:
-        with self._lock:
-            return self._spent
-
-    def outcomes(self) -> dict[str, int]:
-        """How many of the requests taken were measured, failed or were dropped."""
-        with self._lock:
-            return dict(self._outcomes)
-
     def figures(self) -> dict[str, MeanInterval]:
         """What the latest 10,000 records say together."""
         with self._lock:
@@ -203,7 +193,7 @@ class Shadow:
 
     def _count(self, outcome: str) -> None:
         with self._lock:
-            self._outcomes[outcome] += 1
+            self.outcomes[outcome] += 1
 
     def _work(self) -> None:
         while (served := self._queue.get()) is not None and not self._is_closed.is_set():
@@ -219,7 +209,7 @@ class Shadow:
                 self._count("failed")
                 continue
             with self._lock:
-                self._outcomes["measured"] += 1
+                self.outcomes["measured"] += 1
                 self._records.append(record)
             self._write(record)
 
@@ -232,8 +222,7 @@ class Shadow:
             everything = self._ranker.rank(**job._asdict())
         took_ms = max(0.0, everything.cost.latency_ms - permit.queued_ms)
         cost = everything.cost.model_copy(update={"latency_ms": took_ms})
-        with self._lock:
-            self._spent += cost
+        self.spent += cost
         gains = {one.index: one.reranker_score for one in everything if one.reranker_score is not None}
         order = [one.index for one in ranking]
         if len(gains) < len(order):

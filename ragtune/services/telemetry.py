@@ -14,7 +14,7 @@ from ragtune.core.types import FREE
 
 if TYPE_CHECKING:
     from ragtune.facade.ranking import Ranking
-    from ragtune.services.rerank_payloads import RerankQuery
+    from ragtune.services.payloads import RerankQuery
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """Variable that allows the query and the texts in spans: ``true``, or ``span_only`` or ``span_and_event``."""

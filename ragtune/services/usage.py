@@ -6,8 +6,8 @@ import sqlite3
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -113,24 +113,19 @@ class KeyUsage:
             self._database.close()
 
     def _begun(self, key: str, documents: int) -> tuple[Lease, int]:
-        used = dict.fromkeys(UNITS, 0.0)
-        if self.limits:
-            if not self._turn.acquire(timeout=_TURN_S):
-                self._report("read", "other requests wait for it")
-                return Lease({}, [], _UNREAD), 0
-            try:
-                return self._reserve(key, documents, self._of(key))
-            except sqlite3.Error as error:
-                self._report("read", str(error))
-                return Lease({}, [], _UNREAD), 0
-            finally:
-                self._turn.release()
-        return self._reserve(key, documents, used)
+        try:
+            with self._held(_TURN_S, _READ_S) if self.limits else nullcontext() as database:
+                written = None if database is None else database.execute(_READ, (_today(), key)).fetchone()
+                self._failing.discard("read")
+                return self._reserve(key, documents, written or (0, 0, 0.0))
+        except (sqlite3.Error, TimeoutError) as error:
+            self._report("read", str(error))
+            return Lease({}, [], _UNREAD), 0
 
-    def _reserve(self, key: str, documents: int, used: dict[str, float]) -> tuple[Lease, int]:
+    def _reserve(self, key: str, documents: int, written: Sequence[float]) -> tuple[Lease, int]:
         with self._lock:
             unwritten = self._unwritten.get((_today(), key), (0, 0, 0.0))
-            used = {unit: used[unit] + more for unit, more in zip(UNITS, unwritten, strict=True)}
+            used = {unit: one + more for unit, one, more in zip(UNITS, written, unwritten, strict=True)}
             used["docs"] += self._reserved[key]
             left = {unit: max(0, limit - used[unit]) for unit, limit in self.limits.items()}
             if any(amount <= 0 for amount in left.values()):
@@ -139,39 +134,37 @@ class KeyUsage:
             self._reserved[key] += reserved
             return Lease(left, []), reserved
 
-    def _of(self, key: str) -> dict[str, float]:
-        self._wait_at_most(_READ_S)
-        found = self._database.execute(_READ, (_today(), key)).fetchone()
-        self._failing.discard("read")
-        return dict(zip(UNITS, found or (0, 0, 0.0), strict=True))
-
     def _write(self, turn_s: float) -> None:
-        if not self._turn.acquire(timeout=turn_s):
-            return
         try:
-            with self._lock:
-                rows = {row: tuple(amounts) for row, amounts in self._unwritten.items()}
-            if not rows:
-                return
-            self._wait_at_most(_WRITE_S)
-            self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany(_ADD, [(*row, *amounts) for row, amounts in rows.items()])
-            self._database.execute("COMMIT")
-            with self._lock:
-                for row, amounts in rows.items():
-                    rest = [has - written for has, written in zip(self._unwritten.pop(row), amounts, strict=True)]
-                    if any(rest):
-                        self._unwritten[row] = rest
-            self._failing.discard("written")
+            with self._held(turn_s, _WRITE_S) as database:
+                with self._lock:
+                    rows = {row: tuple(amounts) for row, amounts in self._unwritten.items()}
+                if not rows:
+                    return
+                database.execute("BEGIN IMMEDIATE")
+                with database:
+                    database.executemany(_ADD, [(*row, *amounts) for row, amounts in rows.items()])
+                with self._lock:
+                    for row, amounts in rows.items():
+                        rest = [has - done for has, done in zip(self._unwritten.pop(row), amounts, strict=True)]
+                        if any(rest):
+                            self._unwritten[row] = rest
+                self._failing.discard("written")
+        except TimeoutError:
+            return  # the next request writes it
         except sqlite3.Error as error:
-            with suppress(sqlite3.Error):
-                self._database.rollback()
             self._report("written", str(error))
+
+    @contextmanager
+    def _held(self, turn_s: float, wait_s: float) -> Iterator[sqlite3.Connection]:
+        """The file, which one thread has at a time, and how long it waits for other processes."""
+        if not self._turn.acquire(timeout=turn_s):
+            raise TimeoutError("other requests wait for it")
+        try:
+            self._database.execute(f"PRAGMA busy_timeout={1000 * wait_s:.0f}")
+            yield self._database
         finally:
             self._turn.release()
-
-    def _wait_at_most(self, seconds: float) -> None:
-        self._database.execute(f"PRAGMA busy_timeout={1000 * seconds:.0f}")
 
     def _report(self, what: str, why: str) -> None:
         """One line when the file begins to fail, not one a request."""

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from numbers import Real
 
-from ragtune.core.arguments import check_flag
-from ragtune.core.errors import InputError
+from ragtune.core.arguments import check_flag, check_number
 from ragtune.core.interfaces import BaseSignal
 from ragtune.core.plain import quoted
 from ragtune.core.request.context import RAGtuneContext
@@ -25,15 +21,7 @@ class MetadataSignal(BaseSignal):
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
         given = {document.id: document.metadata.get(self.field) for document in documents}
         return {
-            doc_id: self._sign * self._number(doc_id, value) for doc_id, value in given.items() if value is not None
+            doc_id: self._sign * check_number(f"{self.field!r} of document {quoted(doc_id)}", value)
+            for doc_id, value in given.items()
+            if value is not None
         }
-
-    def _number(self, doc_id: str, value: object) -> float:
-        if isinstance(value, Real) and not isinstance(value, bool):
-            with suppress(OverflowError):
-                if math.isfinite(number := float(value)):
-                    return number
-        raise InputError(
-            f"{self.field!r} of document {quoted(doc_id)} is {quoted(value)}: allowed is a finite number, "
-            "and None where it is not known"
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -57,8 +56,6 @@ def _numbers(path: Path) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for where, (given_id, given) in read_records(path, _SCHEMA):
         doc_id, number = id_of(given_id, where, "doc_id"), number_of(given, where, "score")
-        if not math.isfinite(number):
-            raise DatasetError(f"{where}: 'score' is {quoted(given)}: allowed is a finite number")
         if doc_id in numbers:
             raise DatasetError(f"{where}: document {quoted(doc_id)} comes twice")
         numbers[doc_id] = number

@@ -115,23 +115,33 @@ class _Growth(BaseExpander):
         return [self._world.corpus.scored(doc_id, 0.3, sources={GRAPH_SOURCE: 0.3}) for doc_id in new]
 
 
-def require_same_under_all_budgets(world: World, **parts: Any) -> None:
-    """Compare one replay for several budgets with a replay for each; ``parts`` are of the controller."""
-    estimator = parts.get("estimator", BaselineEstimator())
+def controller_of(world: World, **parts: Any) -> RAGtuneController:
+    """A controller over a world; ``parts`` take the place of its own."""
+    compares = "estimator" in parts and parts["estimator"].compares
     usual: dict[str, Any] = {
         "retriever": GivenRetriever(),
         "reformulator": IdentityReformulator(),
-        "estimator": estimator,
-        "scheduler": WindowsScheduler() if estimator.compares else GreedyScheduler(batch_size=3),
+        "estimator": BaselineEstimator(),
+        "scheduler": WindowsScheduler() if compares else GreedyScheduler(batch_size=3),
         "expander": _Growth(world),
         "reranker": WorldReranker(world),
         "assembler": GreedyAssembler(),
         "budget": CostBudget.unlimited(),
         "plan": RetrievalDepths(original_query_depth=100),
     }
-    controller = RAGtuneController(**(usual | parts))
+    return RAGtuneController(**(usual | parts))
+
+
+def request_in(world: World, query_id: str = "q1", budget: CostBudget | None = None) -> Request:
+    """A request for which the first stage finds the pool of a world."""
     found = [world.corpus.scored(item.doc_id, item.retrieval_score, item.sources) for item in world.pool()]
+    return Request("salt bread", query_id, budget, found)
+
+
+def require_same_under_all_budgets(world: World, **parts: Any) -> None:
+    """Compare one replay for several budgets with a replay for each; ``parts`` are of the controller."""
+    controller = controller_of(world, **parts)
     for budgets in _BUDGETS:
-        together = controller.run_under(Request("salt bread", "q1", candidates=found), budgets)
-        alone = [controller.run("salt bread", budget, query_id="q1", candidates=found) for budget in budgets]
+        together = controller.run_under(request_in(world), budgets)
+        alone = [controller.run_under(request_in(world), [budget])[0] for budget in budgets]
         assert [one.model_dump_json() for one in together] == [one.model_dump_json() for one in alone]

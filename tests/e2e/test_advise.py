@@ -94,7 +94,7 @@ def test_the_library_ranks_as_the_replay_did(advice: SimpleNamespace) -> None:
         found = retriever.retrieve(make_context(query=query, query_id=query_id), 100)
         ids = {document.content: document.id for document in found}
         library = BudgetedReranker(
-            lambda _, texts, q=query_id, ids=ids: [table.score(q, ids[text]) for text in texts],
+            lambda _, texts, q=query_id, ids=ids: [*table.scores(q, [ids[text] for text in texts]).values()],
             docs=best["budget"],
             policy=best["policy"],
             batch_size=best["batch_size"],
@@ -208,7 +208,8 @@ def test_a_service_is_asked_once_a_query_after_its_price_was_said_and_agreed_to(
     options = ["--max-queries", "6", "--jobs", "1", "--out", str(out)]
     with pytest.raises(ConfigError, match="--yes"):
         call(*asked, *options)
-    assert "money (USD) 0.0120" in capfd.readouterr().out  # six queries, one search unit each
+    assert "to score: 60 pairs of 6 queries; 6 calls, " in (said := capfd.readouterr().err)
+    assert ", $0.0120, " in said  # six queries, one search unit each
     terminal = SimpleNamespace(isatty=lambda: True, readline=lambda: "n\n")
     monkeypatch.setattr("sys.stdin", terminal)
     with pytest.raises(ConfigError, match="nothing was scored"):

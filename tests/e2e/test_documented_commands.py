@@ -23,7 +23,7 @@ import uvicorn
 from command_line import ROOT
 from joblib.externals.loky import get_reusable_executor
 
-from experiments.cli.help import help_text
+from experiments.cli.main import help_text
 from experiments.config.compose import compose, composed, plain
 from ragtune.cli import harness
 from ragtune.cli.dispatch import Command, Parser, declare

@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.plain import quoted
@@ -30,13 +30,6 @@ if TYPE_CHECKING:
     from ragtune.core.interfaces import BaseReranker
 
 _REFERENCE, _SEED = "fp32", 0
-
-
-class _Scored(NamedTuple):
-    """The scores of each request's documents, and the seconds that they took."""
-
-    scores: list[list[float]]
-    seconds: list[float]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,17 +58,26 @@ def run(arguments: argparse.Namespace) -> int:
         for at, request in sample_log(arguments.log, arguments.max_docs, _SEED)
     ]
     grades = [_checked(*given, len(texts)) for _, texts, given in sample]
-    found = {dtype: _Scored([], []) for dtype in rerankers}
+    found: dict[str, list[list[float]]] = {dtype: [] for dtype in rerankers}
+    seconds = dict.fromkeys(rerankers, 0.0)
     for reranker in rerankers.values():
         reranker.prepare()
     for query, texts, _ in sample:
         for dtype, reranker in rerankers.items():
             begun = time.perf_counter()
-            found[dtype].scores.append(_score(reranker, query, texts))
-            found[dtype].seconds.append(time.perf_counter() - begun)
+            found[dtype].append(_score(reranker, query, texts))
+            seconds[dtype] += time.perf_counter() - begun
     documents = sum(len(texts) for _, texts, _ in sample)
     sys.stdout.write(f"{arguments.model}: {len(sample):,} requests, {documents:,} documents\n")
-    sys.stdout.writelines(f"{line}\n" for line in _table(found, documents, grades))
+    columns = {
+        dtype: {"seconds / 100 documents": f"{100.0 * seconds[dtype] / documents:.2f}"}
+        | _figures(found[_REFERENCE], scores, grades)
+        for dtype, scores in found.items()
+    }
+    rows = {"": [*columns]} | {name: [column[name] for column in columns.values()] for name in columns[_REFERENCE]}
+    width = max(map(len, rows)) + 2
+    for name, cells in rows.items():
+        sys.stdout.write(f"{name:<{width}}{''.join(f'{cell:>10}' for cell in cells)}".rstrip() + "\n")
     return 0
 
 
@@ -99,44 +101,24 @@ def _score(reranker: BaseReranker, query: str, texts: Sequence[str]) -> list[flo
     return [*reranker.rerank(items, context, "default").values()]
 
 
-def _table(found: dict[str, _Scored], documents: int, grades: list[list[float] | None]) -> list[str]:
-    from ragtune.core.statistics import gain_kept, overlap
-
-    first = found[_REFERENCE].scores
-    rankings = {dtype: [_ranked(scores) for scores in scored.scores] for dtype, scored in found.items()}
-    rows: dict[str, list[str]] = {
-        "": [*found],
-        "seconds / 100 documents": [f"{100.0 * sum(scored.seconds) / documents:.2f}" for scored in found.values()],
-        "rank correlation": [""],
-        "top-10 overlap": [""],
-        "largest score change": [""],
-    }
-    for dtype in [dtype for dtype in found if dtype != _REFERENCE]:
-        scores = found[dtype].scores
-        tops = [overlap(*both) for both in zip(rankings[_REFERENCE], rankings[dtype], strict=True)]
-        changes = [abs(a - b) for pair in zip(first, scores, strict=True) for a, b in zip(*pair, strict=True)]
-        rows["rank correlation"].append(_correlation(first, scores))
-        rows["top-10 overlap"].append(f"{sum(tops) / len(tops):.3f}")
-        rows["largest score change"].append(f"{max(changes):.4f}")
-    judged = [(at, dict(enumerate(given))) for at, given in enumerate(grades) if given]
-    if judged:
-        means = [
-            sum(gain_kept(ranking[at], gains) for at, gains in judged) / len(judged) for ranking in rankings.values()
-        ]
-        rows[f"nDCG@10, {len(judged):,} requests"] = [f"{mean:.4f}" for mean in means]
-    width = max(map(len, rows)) + 2
-    return [f"{name:<{width}}{''.join(f'{cell:>10}' for cell in cells)}".rstrip() for name, cells in rows.items()]
-
-
-def _ranked(scores: Sequence[float]) -> list[int]:
-    return sorted(range(len(scores)), key=lambda at: -scores[at])
-
-
-def _correlation(first: list[list[float]], other: list[list[float]]) -> str:
-    """The mean over requests whose documents do not all have one score."""
+def _figures(
+    reference: list[list[float]], scores: list[list[float]], grades: list[list[float] | None]
+) -> dict[str, str]:
+    """The cells of one type's column below its seconds; those of changes are empty for the reference."""
     import numpy as np
 
     from ragtune.core.policy.scaling import rank_correlation
+    from ragtune.core.statistics import gain_kept, overlap
 
-    pairs = [pair for pair in zip(first, other, strict=True) if all(len(set(scores)) > 1 for scores in pair)]
-    return f"{sum(rank_correlation(*map(np.array, pair)) for pair in pairs) / len(pairs):.4f}" if pairs else "-"
+    both = [(np.array(first), np.array(own)) for first, own in zip(reference, scores, strict=True)]
+    orders = [[np.argsort(-one, kind="stable").tolist() for one in pair] for pair in both]
+    correlations = [rank_correlation(*pair) for pair in both if all(map(np.ptp, pair))]
+    found = {
+        "rank correlation": f"{np.mean(correlations):.4f}" if correlations else "-",
+        "top-10 overlap": f"{np.mean([overlap(*pair) for pair in orders]):.3f}",
+        "largest score change": f"{max(abs(first - own).max() for first, own in both):.4f}",
+    }
+    if scores is reference:
+        found = dict.fromkeys(found, "")
+    kept = [gain_kept(own, dict(enumerate(given))) for (_, own), given in zip(orders, grades, strict=True) if given]
+    return found | ({f"nDCG@10, {len(kept):,} requests": f"{np.mean(kept):.4f}"} if kept else {})

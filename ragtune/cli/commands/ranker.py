@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtune.cli.commands import in_time
 from ragtune.core.arguments import check_number
-from ragtune.core.batches import RETRY_AFTER_S
 from ragtune.core.errors import ConfigError
-from ragtune.core.policy.defaults import AUTO, BATCH_SIZE, TRUST
+from ragtune.core.policy.defaults import AUTO, BATCH_SIZE, RETRY_AFTER_S, TRUST
 from ragtune.core.units import UNITS
 
 if TYPE_CHECKING:
     from ragtune.core.interfaces import BaseReranker
-    from ragtune.embedders.passages import Passages
     from ragtune.rerankers.calibration import Calibration
+    from ragtune.services.chain import Model
     from ragtune.services.rerank import RerankServer
+    from ragtune.services.usage import KeyUsage
 
 _UPSTREAM = {
     "upstream_model": ("model", str, "model that the rerank server is asked for"),
@@ -44,9 +44,77 @@ _LLM = {
 
 _COMMON = ("max_length", "usd_per_1k_tokens")
 _LOCAL = ("architecture", "dtype", "backend")  # of a model that runs in this process
-_SHADOW = ["shadow_file", "learn", "learn_loss"]
 _UPSTREAM_CALLS = 32  # calls of a rerank server or a language model that are under way at once, by default
+_NUMBERS = ("usd_per_search_unit", "usd_per_1k_tokens", "max_length", "batch_size")  # of --fallback
 _SHARE_OF_TIME = 0.9  # of --timeout until a request has its answer, however far its model has come
+
+
+def number_or_auto(text: str) -> float | str:
+    """The value of ``--trust``."""
+    return text if text == AUTO else float(text)
+
+
+_Options = dict[str, tuple[Callable[[str], Any], str]]
+_METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH", number_or_auto: "X"}
+
+_RERANK: _Options = {
+    **{name: (kind, meaning) for name, (_, kind, meaning) in (_LLM | _UPSTREAM).items()},
+    "upstream_concurrency": (int, f"concurrent calls of the server or the language model; default: {_UPSTREAM_CALLS}"),
+    "max_length": (int, "tokens of query and document that the model sees"),
+    "usd_per_1k_tokens": (float, "dollars, for budgets and answers"),
+    "architecture": (str, "the model's size, for FLOPs: auto reads its configuration"),
+    "dtype": (
+        str,
+        "number type of a local model: fp32, bfloat16, int8, or auto (default): bfloat16 on a processor made for it, "
+        "else fp32; ragtune drift measures what it changes",
+    ),
+    "backend": (str, "what runs it: torch, or onnx, by default for int8 only"),
+    "score_cache": (Path, "folder of cached scores; default: no cache"),
+    "score_cache_ttl": (float, "seconds until a cached score is forgotten"),
+    **{
+        prefix + unit.short: (int if unit.is_count else float, f"{unit.noun} a query{addition}")
+        for prefix, addition in (("", ""), ("max_", ", also for a request that asks for more"))
+        for unit in UNITS
+    },
+    "advice": (Path, "advice.json of ragtune advise"),
+    "policy": (
+        str,
+        "by scores: uncertainty (default), settled, early_stop, gate, fixed_depth, interpolated_fixed_depth; by "
+        "comparisons: plackett_luce (default with --llm), sliding, tdpart, tourrank, acurank, blitzrank, realm, "
+        "ts_setrank, setwise_insertion, jointrank, knockout, active_prp",
+    ),
+    "batch_size": (int, f"documents per call; default: {BATCH_SIZE}, or the window of a policy that compares"),
+    "trust": (
+        number_or_auto,
+        f"0: order of first stages and signals, 1: the model's, auto: what requests show; default: {TRUST}",
+    ),
+    "calibration": (Path, "file of ragtune calibrate: scores become probabilities"),
+    "passages": (
+        int,
+        "read documents of more than N tokens in passages of N, which count as documents; default: whole",
+    ),
+    "passages_most": (int, "passages of a document that may be read; default: all"),
+}
+_DAILY: _Options = {
+    "usage": (Path, "SQLite file that counts what each key uses on a day"),
+    "key_docs": (int, "documents of a key on a day (UTC)"),
+    "key_calls": (int, "calls of a key on a day (UTC)"),
+    "key_usd": (float, "dollars of a key on a day (UTC)"),
+}
+_SHADOW: _Options = {
+    "shadow": (float, "share of requests with a budget that are also reranked in full"),
+    "shadow_file": (Path, "file for their figures, without any text"),
+    "learn": (Path, "choose the budget from these requests; the file has the evidence"),
+    "learn_loss": (float, "mean loss that --learn allows; default: 0.06"),
+}
+_NEEDS = (
+    dict.fromkeys(("fallback", *_RERANK, *_DAILY, *_SHADOW), "model")
+    | dict.fromkeys(("llm_base_url", "llm_key_env", "llm_thinking_tokens"), "llm")
+    | dict.fromkeys(("key_docs", "key_calls", "key_usd"), "usage")
+    | {"shadow_file": "shadow", "learn": "shadow", "learn_loss": "learn"}
+    | {"score_cache_ttl": "score_cache", "passages_most": "passages"}
+)
+"""The option that each one is of no use without."""
 
 
 def add_rerank_options(parser: argparse.ArgumentParser) -> None:
@@ -61,17 +129,6 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="cross-encoder (folder or hub name), address of a rerank server, or with --llm a language model's name",
     )
-    for name, (_, kind, meaning) in [*_LLM.items(), *_UPSTREAM.items()]:
-        if kind is bool:
-            group.add_argument(_flag(name), action="store_const", const=True, help=meaning)
-        else:
-            group.add_argument(_flag(name), metavar="X", type=kind, help=meaning)
-    group.add_argument(
-        "--upstream-concurrency",
-        metavar="N",
-        type=int,
-        help=f"concurrent calls of the server or the language model; default: {_UPSTREAM_CALLS}",
-    )
     group.add_argument(
         "--retry-after",
         metavar="S",
@@ -79,90 +136,47 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         default=RETRY_AFTER_S,
         help="seconds after which a model that failed is tried again, by one request",
     )
-    group.add_argument("--max-length", metavar="N", type=int, help="tokens of query and document that the model sees")
-    group.add_argument("--usd-per-1k-tokens", metavar="X", type=float, help="dollars, for budgets and answers")
+    _add(group, _RERANK)
+    group = parser.add_argument_group("fallbacks and limits")
     group.add_argument(
-        "--architecture", metavar="SIZE", help="the model's size, for FLOPs: auto reads its configuration"
-    )
-    group.add_argument(
-        "--dtype",
-        metavar="TYPE",
-        help="number type of a local model: fp32, bfloat16, int8, or auto (default): bfloat16 on a processor made for "
-        "it, else fp32; ragtune drift measures what it changes",
-    )
-    group.add_argument("--backend", metavar="NAME", help="what runs it: torch, or onnx, by default for int8 only")
-    group.add_argument("--score-cache", metavar="DIR", type=Path, help="folder of cached scores; default: no cache")
-    group.add_argument("--score-cache-ttl", metavar="S", type=float, help="seconds until a cached score is forgotten")
-    for prefix, addition in (("", ""), ("max_", ", also for a request that asks for more")):
-        for unit in UNITS:
-            kind = int if unit.is_count else float
-            meaning = f"{unit.noun} a query{addition}"
-            group.add_argument(_flag(prefix + unit.short), metavar="N", type=kind, help=meaning)
-    group.add_argument("--advice", metavar="FILE", type=Path, help="advice.json of ragtune advise")
-    group.add_argument(
-        "--policy",
-        help="by scores: uncertainty (default), settled, early_stop, gate, fixed_depth, interpolated_fixed_depth; by "
-        "comparisons: plackett_luce (default with --llm), sliding, tdpart, tourrank, acurank, blitzrank, realm, "
-        "ts_setrank, setwise_insertion, jointrank, knockout, active_prp",
+        "--fallback",
+        metavar="'MODEL [NAME=VALUE ...]'",
+        action="append",
+        help="model for requests that --model scores nothing of; repeatable, and the first stage's order is the last "
+        "one. NAME: for an address model, dialect, scale, api_key_env, usd_per_search_unit, batch_size; for a local "
+        "one dtype; for all max_length, usd_per_1k_tokens",
     )
     group.add_argument(
-        "--batch-size",
-        metavar="N",
-        type=int,
-        help=f"documents per call; default: {BATCH_SIZE}, or the window of a policy that compares",
+        "--over-limit",
+        choices=("first-stage", "429"),
+        default="first-stage",
+        help="what a key over its limit gets; default: the first stage's order",
     )
-    group.add_argument(
-        "--trust",
-        metavar="X",
-        type=number_or_auto,
-        help=f"0: order of first stages and signals, 1: the model's, auto: what requests show; default: {TRUST}",
-    )
-    group.add_argument(
-        "--calibration", metavar="FILE", type=Path, help="file of ragtune calibrate: scores become probabilities"
-    )
-    group.add_argument(
-        "--passages",
-        metavar="N",
-        type=int,
-        help="read documents of more than N tokens in passages of N, which count as documents; default: whole",
-    )
-    group.add_argument(
-        "--passages-most", metavar="N", type=int, help="passages of a document that may be read; default: all"
-    )
-    in_time.add_options(parser)
-    shadow = parser.add_argument_group(
-        "shadow", "What the budget loses, measured on your own requests: ragtune shadow report shows it."
-    )
-    shadow.add_argument(
-        "--shadow", metavar="SHARE", type=float, help="share of requests with a budget that are also reranked in full"
-    )
-    shadow.add_argument("--shadow-file", metavar="FILE", type=Path, help="file for their figures, without any text")
-    shadow.add_argument(
-        "--learn", metavar="FILE", type=Path, help="choose the budget from these requests; FILE has the evidence"
-    )
-    shadow.add_argument("--learn-loss", metavar="X", type=float, help="mean loss that --learn allows; default: 0.06")
+    _add(group, _DAILY)
+    about = "What the budget loses, measured on your own requests: ragtune shadow report shows it."
+    _add(parser.add_argument_group("shadow", about), _SHADOW)
+
+
+def _add(group: argparse._ArgumentGroup, options: _Options) -> None:
+    for name, (kind, meaning) in options.items():
+        if kind is bool:
+            group.add_argument(_flag(name), action="store_const", const=True, help=meaning)
+        else:
+            group.add_argument(_flag(name), metavar=_METAVARS[kind], type=kind, help=meaning)
 
 
 def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankServer | None]:
     """What the rerank API works on, its model loaded; None without ``--model``."""
-    budget = {unit.short: getattr(arguments, unit.short) for unit in UNITS}
-    caps = {unit.short: getattr(arguments, f"max_{unit.short}") for unit in UNITS}
+    for name, needed in _NEEDS.items():
+        if getattr(arguments, needed) is None:
+            _refuse(arguments, [name], f"with {_flag(needed)} only")
     if arguments.model is None:
-        theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON]
-        theirs += [*_LOCAL, "upstream_concurrency", "advice", "score_cache", "score_cache_ttl", "calibration"]
-        theirs += ["passages", "passages_most"]
-        theirs += ["shadow", *_SHADOW, "fallback", "usage"]
-        _refuse(arguments, theirs, "with --model only")
         return nullcontext()
-    if arguments.shadow is None:
-        _refuse(arguments, _SHADOW, "with --shadow only")
-    if arguments.learn is None:
-        _refuse(arguments, ["learn_loss"], "with --learn only")
-    else:
+    if arguments.learn is not None:
         _refuse(arguments, ["docs"], "without --learn only; --max-docs limits a request")
-    if arguments.score_cache is None:
-        _refuse(arguments, ["score_cache_ttl"], "with --score-cache only")
     from ragtune.core.batches.failures import FailurePolicy
+    from ragtune.embedders.passages import Passages
+    from ragtune.facade.advice import advised
     from ragtune.rerankers._cached import CachedReranker
     from ragtune.services.rerank import RerankServer
     from ragtune.services.shadow import ShadowOptions
@@ -173,28 +187,30 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         reranker.expire_after(check_number("--score-cache-ttl", arguments.score_cache_ttl, low=0.0))
     learned = {} if arguments.learn_loss is None else {"tolerance": arguments.learn_loss}
     files = arguments.shadow_file, arguments.learn
-    shadow = None if arguments.shadow is None else ShadowOptions(arguments.shadow, *files, **learned)
-    by_kind = {} if arguments.llm is None else {"policy": "plackett_luce"}  # a place in a window is no score
-    policy = by_kind | _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
-    budget["docs"] = policy.pop("docs", None)
+    policy: dict[str, Any] = (
+        {} if arguments.llm is None else {"policy": "plackett_luce"}
+    )  # a place in a window is no score
+    policy |= {} if arguments.advice is None else advised(arguments.advice)
+    policy |= _said(arguments, ("docs", "policy", "batch_size", "trust"))
+    budget = {unit.short: getattr(arguments, unit.short) for unit in UNITS} | {"docs": policy.pop("docs", None)}
     model = arguments.upstream_model or arguments.model
     with nullcontext() if is_remote else _progress(f"loading {model}"):
         return RerankServer(
             reranker,
             model,
             budget=budget,
-            caps=caps,
+            caps={unit.short: getattr(arguments, f"max_{unit.short}") for unit in UNITS},
             failures=FailurePolicy(retry_after_s=retry_s),
             **policy,
             max_documents=arguments.max_batch,
             # A server takes one query a call, and several calls at once: there is nothing to share.
             is_local=not is_remote,
             time_s=_SHARE_OF_TIME * arguments.timeout,
-            fallbacks=in_time.make_fallbacks(arguments, _calls(arguments)),
-            usage=in_time.make_usage(arguments),
-            shadow=shadow,
+            fallbacks=_make_fallbacks(arguments),
+            usage=_make_usage(arguments),
+            shadow=None if arguments.shadow is None else ShadowOptions(arguments.shadow, *files, **learned),
             calibration=_calibration(arguments.calibration, model),
-            passages=_passages(arguments),
+            passages=None if arguments.passages is None else Passages(arguments.passages, arguments.passages_most),
         )
 
 
@@ -214,15 +230,6 @@ def _progress(what: str) -> Iterator[None]:
     finally:
         is_done.set()
     sys.stderr.write(f"ragtune: {what} took {time.monotonic() - begun:.1f} s\n")
-
-
-def _passages(arguments: argparse.Namespace) -> Passages | None:
-    if arguments.passages is None:
-        _refuse(arguments, ["passages_most"], "with --passages only")
-        return None
-    from ragtune.embedders.passages import Passages
-
-    return Passages(arguments.passages, arguments.passages_most)
 
 
 def _calibration(file: Path | None, model: str) -> Calibration | None:
@@ -246,7 +253,6 @@ def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
             options["max_doc_tokens"] = options.pop("max_length")
         options |= {_LLM[name][0]: value for name, value in _said(arguments, _LLM).items()}
         return language_model(arguments.model, **options, window=arguments.batch_size, **_calls(arguments)), True
-    _refuse(arguments, list(_LLM), "with --llm only")
     if not is_address(arguments.model):
         _refuse(arguments, [*_UPSTREAM, "upstream_concurrency"], "where --model is the address of a rerank server")
         return reranker_for(arguments.model, {"dtype": "auto"} | options), False
@@ -264,22 +270,47 @@ def _calls(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _make_fallbacks(arguments: argparse.Namespace) -> list[Model]:
+    from ragtune.facade.models import is_address, reranker_for
+    from ragtune.services.chain import Model
+
+    found = []
+    for text in arguments.fallback or ():
+        try:
+            model, *pairs = shlex.split(text) or [""]
+        except ValueError as error:
+            raise ConfigError(f"--fallback {text}: cannot be split into words ({error})") from None
+        named = dict(pair.partition("=")[::2] for pair in pairs)
+        options = {name: _number(name, value) if name in _NUMBERS else value for name, value in named.items()}
+        is_remote = is_address(model)
+        own = _calls(arguments) if is_remote else {"dtype": "auto"}
+        reranker = reranker_for(model, {"cache_dir": arguments.score_cache} | own | options)
+        found.append(Model(named.get("model", model), reranker, is_local=not is_remote))
+    return found
+
+
+def _make_usage(arguments: argparse.Namespace) -> KeyUsage | None:
+    if arguments.usage is None:
+        return None
+    from ragtune.services.usage import UNITS as COUNTED
+    from ragtune.services.usage import KeyUsage
+
+    named = {unit: getattr(arguments, f"key_{unit}") for unit in COUNTED}
+    limits = {unit: limit for unit, limit in named.items() if limit is not None}
+    for unit, limit in limits.items():
+        check_number(f"--key-{unit}", limit, low=0.0)
+    return KeyUsage(arguments.usage, limits, refuses=arguments.over_limit == "429")
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return int(text) if name in ("max_length", "batch_size") else float(text)
+    except ValueError:
+        raise ConfigError(f"--fallback {name}={text}: allowed is a number") from None
+
+
 def _said(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
-
-
-def number_or_auto(text: str) -> float | str:
-    """The value of ``--trust``."""
-    return text if text == AUTO else float(text)
-
-
-def _advised(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the file recommends, which options that were said come before; ``docs`` in any case."""
-    if arguments.advice is None:
-        return {"docs": arguments.docs}
-    from ragtune.facade.advice import advised
-
-    return advised(arguments.advice)
 
 
 def _refuse(arguments: argparse.Namespace, names: list[str], allowed: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtune.core.batches import RETRY_AFTER_S
+from ragtune.core.policy.defaults import RETRY_AFTER_S
 from ragtune.core.request.clock import Clock
 from ragtune.core.types import FREE, CostObject
 
@@ -54,10 +54,6 @@ class BatchCount(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class BreakerPermit:
-    """Permission to send one request; its identity tells the probe from late requests."""
-
-
 class CircuitBreaker:
     """Opens after ``failures`` in a row; after the cooldown one request probes (Nygard, Release It!, 2007)."""
 
@@ -68,7 +64,7 @@ class CircuitBreaker:
         self._lock = threading.Lock()
         self._failures = 0
         self._opened_ms: float | None = None
-        self._probe: BreakerPermit | None = None
+        self._probe: object | None = None  # the permit of the request that probes
         self.error = ""
 
     @property
@@ -77,12 +73,12 @@ class CircuitBreaker:
         opened_ms = self._opened_ms
         return 0.0 if opened_ms is None else max(0.0, opened_ms + self._cooldown_ms - self._clock.now_ms())
 
-    def enter(self) -> BreakerPermit | None:
-        """What a request may be sent with, None if none may; it must end in ``succeed``, ``fail`` or ``leave``."""
+    def enter(self) -> object | None:
+        """A permit to send one request, None if none may be; it must end in ``succeed``, ``fail`` or ``leave``."""
         with self._lock:
             if self.wait_ms or self._probe is not None:
                 return None
-            permit = BreakerPermit()
+            permit = object()
             if self._opened_ms is not None:
                 self._probe = permit
             return permit
@@ -91,7 +87,7 @@ class CircuitBreaker:
         with self._lock:
             self._failures, self._opened_ms, self._probe, self.error = 0, None, None, ""
 
-    def fail(self, permit: BreakerPermit, error: str = "") -> None:
+    def fail(self, permit: object, error: str = "") -> None:
         """The service failed: open after too many in a row, or at once if this was the probe, not a late request."""
         with self._lock:
             self._failures += 1
@@ -99,7 +95,7 @@ class CircuitBreaker:
             if permit is self._probe or (self._opened_ms is None and self._failures >= self._limit):
                 self._opened_ms, self._probe = self._clock.now_ms(), None
 
-    def leave(self, permit: BreakerPermit) -> None:
+    def leave(self, permit: object) -> None:
         """The request says nothing about the service's health (a rate limit, an interrupt)."""
         with self._lock:
             if permit is self._probe:
@@ -108,7 +104,7 @@ class CircuitBreaker:
 
 @dataclass
 class _Attempts:
-    permit: BreakerPermit
+    permit: object
     is_sent: bool = False
     in_a_row: int = 0
     has_scored: bool = False

@@ -227,7 +227,7 @@ class BatchRunner:
     def _lose(
         self, pool: CandidatePool, context: RAGtuneContext, strategy: str, lost: Mapping[str, str], book: BatchBook
     ) -> None:
-        kept = [doc_id for doc_id in lost if not np.isnan(pool.scores[pool.index_of(doc_id)])]
+        kept = [doc_id for doc_id in lost if not np.isnan(pool.scores[pool.roster.index[doc_id]])]
         pool.transition(kept, ItemState.RERANKED)  # what an earlier batch said of them still holds
         lost = {doc_id: why for doc_id, why in lost.items() if doc_id not in kept}
         puts_back = strategy in self._puts_back

@@ -1,4 +1,4 @@
-"""What holds where a caller of a policy by name says nothing; it imports nothing, for a command line's help."""
+"""What holds where a caller says nothing; it imports nothing, for a command line's help."""
 
 TRUST = 0.5
 """Whose word counts where scores cannot tell: halfway between the sources and the reranker."""
@@ -8,3 +8,6 @@ AUTO = "auto"
 
 BATCH_SIZE = 5
 """Documents a call, of a policy that chooses by scores."""
+
+RETRY_AFTER_S = 2.0
+"""Seconds after which a reranker that was given up is tried again."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import erfc
-from typing import NamedTuple
 
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
+from ragtune.core.hits import Entries
 from ragtune.core.pool.columns import squarable
+from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import first_stage_of
 
 
 def on_original_scale(original: Mapping[str, float], rewrite: Mapping[str, float], weight: float) -> dict[str, float]:
@@ -36,9 +38,16 @@ def _best_first(scores: Mapping[str, float]) -> list[str]:
     return sorted(scores, key=lambda doc_id: -scores[doc_id])
 
 
-def first_stage_scores(pool: CandidatePool) -> FloatArray:
-    """The pool's retrieval scores, shape (n,), min-max scaled to [0, 1]; those of an expander are only clipped."""
-    return pool.roster.first_stage_scores
+def scores_by_stage(items: Sequence[PoolItem]) -> dict[str, FloatArray]:
+    """The best scores by first stage, rewrites included, each of shape (n,), NaN where it did not find the document."""
+    if isinstance(items, Entries) and items.views is not None:
+        return {first_stage_of(name): view for name, view in items.views.items()}
+    views: dict[str, FloatArray] = {}
+    for name in dict.fromkeys(name for item in items for name in item.sources):
+        view = np.array([item.sources.get(name, np.nan) for item in items], dtype=float)
+        stage = first_stage_of(name)
+        views[stage] = np.fmax(views[stage], view) if stage in views else view
+    return views
 
 
 def logits(scores: FloatArray, cut: float = 1e-6) -> FloatArray:
@@ -65,24 +74,12 @@ def _ranks(values: FloatArray) -> FloatArray:
     return (ordered.searchsorted(values, "left") + ordered.searchsorted(values, "right") + 1) / 2.0
 
 
-class TopKThreshold(NamedTuple):
-    """The keys at rank k (inside) and k + 1 (outside); equal where there are no more than k documents."""
-
-    inside: float
-    outside: float
-
-    @property
-    def midpoint(self) -> float:
-        return (self.inside + self.outside) / 2.0
-
-
-def top_k_threshold(keys: FloatArray, k: int) -> TopKThreshold:
-    """The top-k threshold of ``keys``, shape (n,), in O(n); the median where n is at most k, 0 where there are none."""
+def top_k_threshold(keys: FloatArray, k: int) -> float:
+    """Halfway between ranks k and k + 1 of ``keys``, shape (n,), in O(n); the median where n is at most k, or 0."""
     if len(keys) <= k:
-        middle = float(np.median(keys)) if len(keys) else 0.0
-        return TopKThreshold(middle, middle)
+        return float(np.median(keys)) if len(keys) else 0.0
     parted = np.partition(keys, (len(keys) - k - 1, len(keys) - k))
-    return TopKThreshold(float(parted[len(keys) - k]), float(parted[len(keys) - k - 1]))
+    return float(parted[len(keys) - k] + parted[len(keys) - k - 1]) / 2.0
 
 
 def tail(z: FloatArray) -> FloatArray:

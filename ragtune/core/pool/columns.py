@@ -112,8 +112,7 @@ def squarable(values: FloatArray, axis: int | None = None) -> FloatArray:
     largest = np.abs(values).max(axis=axis, keepdims=True, initial=0.0)
     if largest.max(initial=0.0) <= _HUGE:
         return values
-    scaled: FloatArray = values / np.where(largest > _HUGE, largest, 1.0)
-    return scaled
+    return values / np.where(largest > _HUGE, largest, 1.0)
 
 
 def unit_interval(scores: FloatArray) -> FloatArray:

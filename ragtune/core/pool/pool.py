@@ -124,8 +124,7 @@ class CandidatePool:
         return iter(self.items_at(np.arange(len(self))))
 
     def __getitem__(self, doc_id: str) -> PoolItem:
-        item: PoolItem = self.get_items([doc_id])[0]
-        return item
+        return self.get_items([doc_id])[0]
 
     @property
     def eligible(self) -> IntArray:
@@ -173,10 +172,6 @@ class CandidatePool:
         allowed = (CANDIDATE, RERANKED) if again else (CANDIDATE,)
         return [doc_id for doc_id in doc_ids if (at := find(doc_id)) is None or codes[at] not in allowed]
 
-    def index_of(self, doc_id: str) -> int:
-        """Position of a document."""
-        return int(self.positions([doc_id])[0])
-
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
         """Positions of documents, in the given order; a batch is asked for when it is priced, sent and scored."""
         doc_ids = list(doc_ids)
@@ -208,10 +203,9 @@ class CandidatePool:
         """The CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""
         return list(self.items_at(self.columns().active))
 
-    def top_candidates(self, n: int, by: FloatArray | None = None) -> list[str]:
-        """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule."""
-        if by is None:
-            by = self.priorities if self.estimates.acquisition is None else self.estimates.acquisition
+    def top_candidates(self, n: int) -> list[str]:
+        """The ``n`` best eligible documents by acquisition, else by priority, ties by rule."""
+        by = self.priorities if self.estimates.acquisition is None else self.estimates.acquisition
         eligible, doc_ids = self.eligible, self.roster.doc_ids
         best = eligible[(-by[eligible]).argsort(kind="stable")[: max(n, 0)]]
         return [doc_ids[i] for i in best.tolist()]

@@ -105,6 +105,7 @@ class Roster:
 
     @cached_property
     def first_stage_scores(self) -> FloatArray:
+        """The retrieval scores, min-max scaled to [0, 1]; those of an expander are only clipped."""
         ranked = ~self.discovered
         scores = np.minimum(np.maximum(self.retrieval_scores, 0.0), 1.0)
         scores[ranked] = unit_interval(self.retrieval_scores[ranked])
@@ -119,7 +120,7 @@ class Roster:
         try:
             return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
         except KeyError:
-            raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
+            raise UnknownDocumentError(*(doc_id for doc_id in doc_ids if doc_id not in index)) from None
 
 
 def _item(hits: Hits, source: str, first_rank: int, rank: int) -> PoolItem:

@@ -72,8 +72,8 @@ class VirtualClock(Clock):
 
     is_real = False
 
-    def __init__(self, start_ms: float = 0.0) -> None:
-        self._now_ms = float(start_ms)
+    def __init__(self) -> None:
+        self._now_ms = 0.0
 
     def now_ms(self) -> float:
         return self._now_ms

@@ -21,12 +21,7 @@ T = TypeVar("T")
 ORIGINAL = "original"
 """Name of the retrieval round of the user's own query."""
 
-_REWRITE = re.compile(r"rewrite_\d+")
-
-
-def rewrite_round(i: int) -> str:
-    """Name of the retrieval round of the ``i``-th rewrite, from 0."""
-    return f"rewrite_{i}"
+_REWRITE = re.compile(r"rewrite_\d+")  # the retrieval round of the i-th rewrite, from 0
 
 
 def first_stage_of(source: str) -> str:
@@ -135,8 +130,7 @@ class RAGtuneContext(BaseModel):
         if key not in self.memory:
             # The owner is kept as well: were it collected, another object could take over its id and its state.
             self.memory[key] = (owner, make())
-        state: T = self.memory[key][1]
-        return state
+        return self.memory[key][1]
 
     def fork(self, tracker: CostTracker) -> RAGtuneContext:
         """This request under another account; what its components remember from now on is not shared."""

@@ -216,7 +216,7 @@ def _arrow_rows(file: Path, schema: Schema) -> Iterator[Row]:
     number = 0
     try:
         with ExitStack() as stack:
-            columns, batches = (_parquet if is_parquet else _arrow)(file, magic, stack)
+            columns, batches = _opened(file, None if is_parquet else magic, stack)
             chosen = schema.require(columns, str(file))
             for batch in batches([name for name in chosen if name is not None]):
                 batch.validate(full=True)  # in a damaged Arrow file, offsets may point anywhere in memory
@@ -232,21 +232,17 @@ def _arrow_rows(file: Path, schema: Schema) -> Iterator[Row]:
         raise DatasetError(f"{file}: cannot be read as {kind}{place}: {reason}") from None
 
 
-_Table = tuple[list[str], Callable[[list[str]], Iterable[Any]]]
-"""The names of the columns, and a function that reads batches with at least the given columns."""
-
-
-def _parquet(file: Path, _magic: bytes, stack: ExitStack) -> _Table:
+def _opened(
+    file: Path, magic: bytes | None, stack: ExitStack
+) -> tuple[list[str], Callable[[list[str]], Iterable[Any]]]:
+    """The names of the columns, and a function that reads batches with at least the given columns."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # pq.read_table loads the code for folders of files, which takes a third of a second.
-    table = stack.enter_context(pq.ParquetFile(file, pre_buffer=False))
-    return table.schema_arrow.names, lambda columns: table.iter_batches(_ROWS, columns=columns)
-
-
-def _arrow(file: Path, magic: bytes, stack: ExitStack) -> _Table:
-    import pyarrow as pa
-
+    if magic is None:
+        # pq.read_table loads the code for folders of files, which takes a third of a second.
+        table = stack.enter_context(pq.ParquetFile(file, pre_buffer=False))
+        return table.schema_arrow.names, lambda columns: table.iter_batches(_ROWS, columns=columns)
     source = stack.enter_context(pa.OSFile(str(file)))
     if magic.startswith(ARROW[0]):
         reader = stack.enter_context(pa.ipc.open_file(source))

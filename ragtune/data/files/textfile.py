@@ -8,6 +8,7 @@ import math
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,11 @@ def id_of(value: Any, where: str, name: str) -> str:
 
 
 def number_of(value: Any, where: str, name: str) -> float:
-    """Return a number, which text files spell."""
-    try:
-        if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+    """Return a finite number, which text files spell."""
+    with suppress(ValueError, OverflowError):
+        if isinstance(value, (int, float, str)) and not isinstance(value, bool) and math.isfinite(float(value)):
             return float(value)
-    except (ValueError, OverflowError):
-        pass
-    raise DatasetError(f"{where}: {name!r} is {quoted(value)}: allowed is a number")
+    raise DatasetError(f"{where}: {name!r} is {quoted(value)}: allowed is a finite number")
 
 
 def require_text(value: str, where: str) -> str:

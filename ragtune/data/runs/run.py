@@ -72,10 +72,6 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         best = slice(span.start, min(span.start + count, span.stop))
         return self._documents[best], self._scores[best].tolist()
 
-    def score_range(self) -> tuple[float, float]:
-        """The lowest and the highest score of all queries."""
-        return float(self._scores.min()), float(self._scores.max())
-
     def score_columns(self) -> tuple[FloatArray, FloatArray]:
         """All scores, and the best one of each query."""
         return self._scores, self._scores[self._ends[:-1]]

@@ -173,10 +173,8 @@ def _table_entries(path: Path) -> Iterator[Found]:
         if query_id != last:  # rows of a query follow each other
             last = require_id(query_id, f"{where}: 'query_id' is")
         require_id(doc_id, f"{where}: 'doc_id' is")
-        rank = 0 if place is None else number_of(place, where, "rank")
-        if not math.isfinite(rank):
-            raise DatasetError(f"{where}: 'rank' is {quoted(place)}: allowed is a whole number")
-        yield where, query_id, doc_id, int(rank), number_of(score, where, "score")
+        rank = 0 if place is None else int(number_of(place, where, "rank"))
+        yield where, query_id, doc_id, rank, number_of(score, where, "score")
 
 
 def _trec_entries(file: Path) -> Iterator[Found]:

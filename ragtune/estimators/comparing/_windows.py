@@ -58,8 +58,7 @@ def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> WindowVerd
 
 def best_first(values: NDArray[Any]) -> list[int]:
     """Positions by value, the highest first; ties in first-stage order."""
-    order: list[int] = np.argsort(-values, kind="stable").tolist()
-    return order
+    return np.argsort(-values, kind="stable").tolist()
 
 
 def by_halves(ask: Ask) -> Generator[Ask, WindowVerdict, WindowVerdict]:
@@ -177,8 +176,6 @@ class WindowEstimator(BaseEstimator):
         return Game(partial(self.play, pool.entries, calls))
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        if not len(pool):
-            return pool.valuation(np.zeros(0))
         game = context.remember(self, lambda: self._game(pool, context))
         game.hear(pool.batches)
         while game.ask.window and len(window := _open(pool, game.ask.window)) < 2:

@@ -47,12 +47,8 @@ class BlitzRankEstimator(WindowEstimator):
 
 
 class TournamentGraph:
-    """Preferences over n documents and what follows from them.
-
-    Attributes:
-        reaches: shape (n, n), whether the row's document is preferred to the column's, directly or by transitivity.
-        above, below: shape (n,), documents that are preferred to each, and that it is preferred to, ties aside.
-        related: shape (n,), documents to which its relation is known, ties included.
+    """Preferences over n documents, and by transitivity what follows from them: whether the row's ``reaches`` the
+    column's, and the documents ``above``, ``below`` (ties aside) and ``related`` to each.
     """
 
     def __init__(self, n: int) -> None:

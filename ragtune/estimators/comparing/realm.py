@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ragtune.core.arguments import check_positive
 from ragtune.core.pool.items import PoolItem
+from ragtune.core.statistics import RankPlaces
 from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, WindowVerdict
 
 _MEAN, _DEVIATION = 25.0, 25.0 / 3.0
@@ -49,7 +50,7 @@ class REALMEstimator(WindowEstimator):
             pivot = min(before, key=lambda position: ratings[position].variance)
             yield from self._compared(order, low, high, pivot, ratings, opens=is_first)
             order[low:high] = after = _sorted(order[low:high], ratings)
-            if _tau(before, after) > _STABLE:
+            if RankPlaces.of([(after, before)], len(before)).kendall_tau()[0] > _STABLE:
                 continue
             divide = (2 * (low + after.index(pivot)) + (low + high - 1) // 2) // 3
             divided = (divide + 1, high), (low, divide)
@@ -102,10 +103,3 @@ class _Rating(NamedTuple):
 
 def _sorted(part: Sequence[int], ratings: Sequence[_Rating]) -> list[int]:
     return sorted(part, key=lambda position: -ratings[position].mean)
-
-
-def _tau(before: Sequence[int], after: Sequence[int]) -> float:
-    places = [after.index(position) for position in before]
-    n = len(places)
-    swapped = sum(places[i] > places[j] for i in range(n) for j in range(i + 1, n))
-    return 1.0 - 4.0 * swapped / (n * (n - 1))

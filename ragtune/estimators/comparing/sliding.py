@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ragtune.core.arguments import check_count
-from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
 from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator
 
@@ -22,9 +21,7 @@ class SlidingEstimator(WindowEstimator):
 
     def __init__(self, window: int = 20, step: int = 10, depth: int = 100) -> None:
         super().__init__(window)
-        self.step = check_count("estimator.step", step, low=1)
-        if step >= window:
-            raise ConfigError(f"estimator.step={step!r}: allowed is a whole number < estimator.window={window!r}")
+        self.step = check_count("estimator.step", step, low=1, high=self.window - 1)
         self.depth = check_count("estimator.depth", depth, low=2)
 
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ragtune.core.errors import ConfigError
+from ragtune.core.arguments import check_count
 from ragtune.core.pool.items import PoolItem
 from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, by_halves
 
@@ -22,9 +22,8 @@ class TDPartEstimator(WindowEstimator):
     """
 
     def __init__(self, window: int = 20, top_k: int = 10) -> None:
-        super().__init__(window, top_k)
-        if top_k >= window:
-            raise ConfigError(f"estimator.top_k={top_k!r}: allowed is a whole number < estimator.window={window!r}")
+        super().__init__(window)
+        self.top_k = check_count("estimator.top_k", top_k, low=1, high=self.window - 1)
 
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         candidates, behind = list(range(len(items))), list[int]()

@@ -15,7 +15,6 @@ from ragtune.core.arguments import check_count, check_vectors
 from ragtune.core.arrays import FloatArray, IntArray, dense
 from ragtune.core.component import declare_files
 from ragtune.core.interfaces import BaseEstimator, TextVectors
-from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -65,14 +64,10 @@ class GraphNeighbours(Neighbours):
     def __init__(self, graph: CorpusGraph) -> None:
         super().__init__()
         self._graph = graph
-        self._in_corpus: list[int] = []
-        self._places: dict[int, int] = {}
 
     def _grown(self, pool: CandidatePool) -> dict[int, Edges]:
-        size = len(self._in_corpus)
-        new = self._graph.positions(pool.doc_ids[size:])
-        self._in_corpus = [*self._in_corpus, *new]
-        self._places = self._places | {position: place for place, position in enumerate(new, start=size)}
+        self._in_corpus = self._graph.positions(pool.doc_ids)
+        self._places = {position: place for place, position in enumerate(self._in_corpus)}
         return {place: edges for place, edges in self._edges.items() if len(edges.positions) == self._graph.k}
 
     def _find(self, positions: Sequence[int]) -> list[Edges]:
@@ -160,7 +155,7 @@ class AlternatingEstimator(GraphEstimator):
         acquisition: FloatArray = np.zeros(len(pool))
         acquisition[order[::-1]] = np.arange(1, len(order) + 1) / max(1, len(order))  # of several, the last one stays
         return pool.valuation(
-            first_stage_scores(pool), acquisition=read_only(acquisition), batch_limit=current if current else None
+            pool.roster.first_stage_scores, acquisition=read_only(acquisition), batch_limit=current if current else None
         )
 
     @abstractmethod

@@ -62,8 +62,7 @@ class _Gar(AlternationState):
         scores = np.fromiter(self._scores.values(), float, len(self._scores))
         is_open = (pool.states == CANDIDATE)[waiting]
         # The sort is stable: equal scores stay in the order of entering.
-        order: IntArray = waiting[is_open][(-scores[is_open]).argsort(kind="stable")]
-        return order
+        return waiting[is_open][(-scores[is_open]).argsort(kind="stable")]
 
     def _feed(self, pool: CandidatePool, batch: SentBatch, limit: float) -> None:
         """Queue a batch's neighbours that gain by it and can still be reached; equal ones by id, descending."""

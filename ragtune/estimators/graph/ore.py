@@ -6,13 +6,13 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.policy.scaling import scores_by_stage
 from ragtune.core.pool.columns import unit_interval
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.estimators.graph._neighbours import GraphEstimator, MakeVectors, Neighbours, joined
-from ragtune.estimators.posterior._first_stage import scores_by_stage
 
 
 class OREEstimator(GraphEstimator):
@@ -90,8 +90,7 @@ class _Bandit:
 
     def estimate(self) -> FloatArray:
         """EstRel of every document, in [0, 1], shape (n,)."""
-        estimate: FloatArray = np.clip(self._features @ self.weights, 0.0, 1.0)
-        return estimate
+        return np.clip(self._features @ self.weights, 0.0, 1.0)
 
     def _features_now(self, pool: CandidatePool) -> FloatArray:
         reranked = pool.reranked

@@ -53,8 +53,7 @@ class _Quam(AlternationState):
         affinity = np.bincount(to, weights * _shares(pool.scores[best])[by], len(pool))
         reached = np.bincount(to, minlength=len(pool)) > 0
         open_ones = pool.eligible[reached[pool.eligible]]
-        order: IntArray = open_ones[np.argsort(-affinity[open_ones], kind="stable")]
-        return order
+        return open_ones[np.argsort(-affinity[open_ones], kind="stable")]
 
 
 def _shares(scores: FloatArray) -> FloatArray:

@@ -6,7 +6,6 @@ import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.columns import CANDIDATE
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -59,7 +58,7 @@ class RGSEstimator(GraphEstimator):
         acquisition: FloatArray = np.zeros(len(pool))
         acquisition[order] = 1.0 - np.arange(len(order)) / max(1, len(order))
         return pool.valuation(
-            first_stage_scores(pool), acquisition=acquisition, batch_limit=len(frontier) or self.seeds
+            pool.roster.first_stage_scores, acquisition=acquisition, batch_limit=len(frontier) or self.seeds
         )
 
     def _frontier(self, pool: CandidatePool, neighbours: Neighbours) -> IntArray:

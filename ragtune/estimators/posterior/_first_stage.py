@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.hits import Entries
-from ragtune.core.policy.scaling import standardised
+from ragtune.core.policy.scaling import scores_by_stage, standardised
 from ragtune.core.pool.items import PoolItem
-from ragtune.core.request.context import first_stage_of
 
 RETRIEVAL = "retrieval"
 """Name of the only source where items say nothing of their sources."""
@@ -27,7 +25,6 @@ _PRIOR_AGREEMENT = 0.076
 
 _PRIOR_DOCS = 10.0  # number of scored documents that weigh as much as that assumption
 _LEAST_DOCS = 3  # documents without which two views always agree or always disagree
-_TINY = 1e-9  # the least spread of relevance: below it, all documents are alike
 
 _CONTRADICTED = 4.0  # weight of the pooled evidence for each unit of correlation below 0
 _USUAL_CORRELATION, _USUAL_DOCS = 0.3, 20.0  # of sources and reranker, and the scored documents that weigh as much
@@ -45,8 +42,7 @@ class FirstStageEvidence:
     @property
     def pooled(self) -> FloatArray:
         """Shape (n,), the weighted sum of the sources."""
-        pooled: FloatArray = self.columns @ self.weights
-        return pooled
+        return self.columns @ self.weights
 
 
 def first_stage_evidence(
@@ -75,18 +71,6 @@ def source_weights(columns: FloatArray, rows: Any = None) -> FloatArray:
     return weights if rows is None else weights * _said_of_texts(sources, rows)
 
 
-def scores_by_stage(items: Sequence[PoolItem]) -> dict[str, FloatArray]:
-    """The best scores by first stage, rewrites included, each of shape (n,), NaN where it did not find the document."""
-    if isinstance(items, Entries) and items.views is not None:
-        return {first_stage_of(name): view for name, view in items.views.items()}
-    views: dict[str, FloatArray] = {}
-    for name in dict.fromkeys(name for item in items for name in item.sources):
-        view = np.array([item.sources.get(name, np.nan) for item in items], dtype=float)
-        stage = first_stage_of(name)
-        views[stage] = np.fmax(views[stage], view) if stage in views else view
-    return views
-
-
 def squared_lengths(rows: Any) -> FloatArray:
     """Squared lengths of sparse rows, shape (n,): 1 of a normalised text, 0 without one."""
     return np.asarray(rows.multiply(rows).sum(axis=1), dtype=float).ravel()
@@ -101,8 +85,7 @@ def _column(scores: FloatArray) -> FloatArray:
     ranks[np.lexsort((-scores, missing))] = np.arange(1, len(scores) + 1)
     ranks[missing] = 2.0 * (len(scores) - missing.sum())
     by_rank = np.log(_NEUTRAL_RANK + 1.0) - np.log1p(ranks)
-    column: FloatArray = 0.5 * (by_rank + standardised(scores))
-    return column
+    return 0.5 * (by_rank + standardised(scores))
 
 
 def _said_once(sources: FloatArray) -> FloatArray:
@@ -120,8 +103,7 @@ def _said_of_texts(sources: FloatArray, rows: Any) -> FloatArray:
     around = short @ (short.T @ sources) - squared_lengths(rows)[:, None] * sources
     likeness = np.array([(standardised(near) * own).mean() for near, own in zip(around.T, sources.T, strict=True)])
     highest = float(likeness.max())
-    shares: FloatArray = np.clip(likeness / highest, 0.0, 1.0) if highest > 0.0 else np.ones(len(likeness))
-    return shares
+    return np.clip(likeness / highest, 0.0, 1.0) if highest > 0.0 else np.ones(len(likeness))
 
 
 def compact(rows: Any) -> tuple[Any, IntArray]:
@@ -139,13 +121,7 @@ _LIMIT = 3.0  # standard deviations: a document from outside the pool can be a w
 
 
 class Feedback:
-    """Cosine with the rank-weighted mean of the top documents' vectors (Rocchio 1971), each of these without itself.
-
-    Attributes:
-        column: the standardised likeness, shape (n,).
-        lengths: the squared lengths of the vectors, shape (n,).
-        says_something: whether some documents read more like the top documents than others do.
-    """
+    """Cosine with the rank-weighted mean of the top documents' vectors (Rocchio 1971), each of these without itself."""
 
     def __init__(self, pooled: FloatArray, rows: Any, docs: int) -> None:
         top = np.argsort(-pooled, kind="stable")[:docs]

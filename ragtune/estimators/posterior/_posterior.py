@@ -43,13 +43,8 @@ class Prior:
     logit(score) / scale = r + e,   e ~ N(0, noise)
 
     with F the first-stage evidence of each source, W the diagonal of their weights, phi their weighted sum, psi the
-    standardised cosine with the first-stage top documents, and C the text cosines. The first three terms of K are the
-    Gaussian priors of intercept and slopes, integrated out, so the fit of these coefficients is part of every update.
-    The intercept is nearly free, since rerankers differ in where their scores lie (the cosines of some embedders are
-    all above .8).
-    The diagonal D is what a document has of its own, d = own_variance + text_weight (1 - c), c its cosine with itself:
-    1, but 0 without a text, so that every document has the same variance in all and one without text learns from its
-    own score alone.
+    standardised cosine with the first-stage top documents, C the text cosines, and D what a document has of its own:
+    own_variance + text_weight (1 - c), c its cosine with itself, 1, or 0 without a text.
     """
 
     intercept: float = -1.5
@@ -195,8 +190,7 @@ class RelevancePosterior:
     @property
     def discovered(self) -> float:
         """Share of the documents that no first stage ranked, in [0, 1)."""
-        share: float = 1.0 - self._ranked / len(self)
-        return share
+        return 1.0 - self._ranked / len(self)
 
     def _project(self, design: FloatArray, rows: Any) -> FloatArray:
         """The factor's columns of new documents, shape (k, count): what the scores so far say of them."""
@@ -212,8 +206,7 @@ class RelevancePosterior:
         """Evidence of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
         first = self._ranked
         influence = (rows @ self.covariance.rows[:first].T).toarray() ** 4
-        borrowed: FloatArray = influence @ self.evidence[:first] / (influence.sum(axis=1) + 1e-9)
-        return borrowed
+        return influence @ self.evidence[:first] / (influence.sum(axis=1) + 1e-9)
 
     def _calibrated(self, strategy: str | None, logit: float, predicted: float) -> float:
         if not self._order:
@@ -253,12 +246,10 @@ class RelevancePosterior:
 
     def _own(self, lengths: FloatArray) -> FloatArray:
         """The diagonal D: of the text part, a document has as its own what it has not in common with itself."""
-        own: FloatArray = self._prior.own_variance + self._prior.text_weight * (1.0 - lengths)
-        return own
+        return self._prior.own_variance + self._prior.text_weight * (1.0 - lengths)
 
     def _prior_variance(self, design: FloatArray) -> FloatArray:
-        variance: FloatArray = (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
-        return variance
+        return (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
 
     def _features(self, columns: FloatArray, feedback: FloatArray) -> FloatArray:
         """Design matrix with the prior deviations folded in, so that its Gram matrix is the linear part of K."""

@@ -54,8 +54,6 @@ class BAGELEstimator(BaseEstimator):
         self.noise = check_positive("estimator.noise", noise)
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        if not len(pool):
-            return pool.valuation(np.zeros(0))
         made: list[FloatArray] = context.remember(self, list)
         if not made or len(made[0]) != len(pool) + 1:
             made[:] = [self._cosines(pool, context.query)]

@@ -27,21 +27,11 @@ class SourceCorrelation(NamedTuple):
     A reranker whose scores have nothing to do with the first stage, or contradict it, is hardly ever useful: random
     scores have the correlation 0, negated ones a negative one. One that agrees may still be harmful, and a useful one
     may find what a poor first stage ranks by chance, so this is evidence and no proof; judgments decide.
-
-    Attributes:
-        requests: how many.
-        mean: of their rank correlations, in [-1, 1].
-        error: standard error of the mean, in [0, 1]; 1 of less than two requests.
-
-    Examples:
-        >>> from ragtune.estimators.posterior.correlation import SourceCorrelation
-        >>> SourceCorrelation.of([0.3, 0.5] * 20).trust, SourceCorrelation.of([0.3, -0.3] * 20).trust
-        (0.5, 0.0)
     """
 
     requests: int
-    mean: float
-    error: float
+    mean: float  # of their rank correlations, in [-1, 1]
+    error: float  # standard error of the mean, in [0, 1]; 1 of less than two requests
 
     @classmethod
     def of(cls, correlations: Sequence[float]) -> SourceCorrelation:

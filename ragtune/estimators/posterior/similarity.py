@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ragtune.core.arguments import check_number, check_positive, check_vectors
 from ragtune.core.arrays import FloatArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
-from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
@@ -36,29 +34,12 @@ class SimilarityEstimator(BaseEstimator):
         self.strength = check_positive("estimator.strength", strength)
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        likeness = context.remember(self, _Likeness)
-        influence = likeness.to(pool, self._vectors) ** self.power
-        weighted = self.strength * first_stage_scores(pool) + influence @ pool.scores[likeness.scored]
+        made: list[FloatArray] = context.remember(self, list)
+        if not made or len(made[0]) != len(pool):
+            rows = self._vectors.of(pool.entries)
+            made[:] = [np.clip(dense(rows @ rows.T), 0.0, 1.0) ** self.power]
+        scored = list(dict.fromkeys(position for batch in pool.batches for position in batch.positions.tolist()))
+        scored = [position for position in scored if not np.isnan(pool.scores[position])]
+        influence = made[0][:, scored]
+        weighted = self.strength * pool.roster.first_stage_scores + influence @ pool.scores[scored]
         return pool.valuation(np.clip(weighted / (self.strength + influence.sum(axis=1)), 0.0, 1.0))
-
-
-class _Likeness:
-    """The cosines of all documents with the scored ones, shape (n, k), in the order of ``scored``."""
-
-    def __init__(self) -> None:
-        self._rows: Any = None
-        self._begin(0)
-
-    def _begin(self, size: int) -> None:
-        self.scored: list[int] = []
-        self._cosines: FloatArray = np.zeros((size, 0))
-
-    def to(self, pool: CandidatePool, vectors: TextVectors) -> FloatArray:
-        if self._rows is None or len(self._cosines) != len(pool):
-            self._rows = vectors.of(pool.entries)
-            self._begin(len(pool))
-        if new := [position for position in pool.reranked.tolist() if position not in self.scored]:
-            found = np.clip(dense(self._rows @ self._rows[new].T), 0.0, 1.0)
-            self._cosines = np.hstack([self._cosines, found])
-            self.scored += new
-        return self._cosines

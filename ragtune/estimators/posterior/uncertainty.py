@@ -63,8 +63,6 @@ class UncertaintyEstimator(BaseEstimator):
         self._prior = _checked(Prior(**prior))  # type: ignore[arg-type]
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        if not len(pool):
-            return pool.valuation(np.zeros(0))
         posterior = context.remember(self, lambda: self._start(pool))
         if len(pool) > len(posterior):
             posterior.extend(self._vectors.of(pool.entries[len(posterior) :]))
@@ -123,8 +121,7 @@ def _trusted(prior: Prior, trust: float) -> Prior:
 
 def _on_score_scale(mean: FloatArray, variance: FloatArray) -> FloatArray:
     """Mean of sigmoid(x), x ~ N(mean, variance), after MacKay (1992)."""
-    expected: FloatArray = 1.0 / (1.0 + np.exp(-mean / np.sqrt(1.0 + np.pi * variance / 8.0)))
-    return expected
+    return 1.0 / (1.0 + np.exp(-mean / np.sqrt(1.0 + np.pi * variance / 8.0)))
 
 
 def _checked(prior: Prior) -> Prior:

@@ -55,8 +55,6 @@ class HttpReranker(CachedReranker):
         usd_per_search_unit: float = 0.0,
         usd_per_1k_tokens: float = 0.0,
         max_length: int | None = None,
-        ms_per_doc: float = 0.0,
-        ms_per_call: float = 0.0,
         timeout_s: float = 30.0,
         max_retries: int = 2,
         backoff_initial_s: float = 0.5,
@@ -70,7 +68,7 @@ class HttpReranker(CachedReranker):
         self.dialect = check_choice("reranker dialect", dialect, DIALECTS)
         self._speech = DIALECTS[dialect]
         size = self._speech.batch_size if batch_size is None else batch_size
-        super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
+        super().__init__(size, max_length, usd_per_1k_tokens, cache_dir)
         self.url = address_of(dialect, url)
         self.model = _checked_model(model, url, dialect)
         self.scale = pair_scale(scale or self._speech.scale)
@@ -103,7 +101,7 @@ class HttpReranker(CachedReranker):
             self._transport.connect()
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        """All documents, their calls with search units and tokens, and time by prices."""
+        """All documents, their calls with search units and tokens."""
         keys, lengths = self._keys(items, context).values(), self._lengths(items, context)
         return self._bill(items, dict(zip(keys, lengths, strict=True)), Known(), context)
 

@@ -59,26 +59,23 @@ class WindowRanking(BaseModel):
 WindowRanking.__name__ = "Ranking"  # servers see this name and title, and the keys of stored answers contain them
 
 
-class Best(BaseModel):
+class _OneNumber(BaseModel):
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        return dict.fromkeys(cls.model_fields, value) if type(value) is int else value
+
+
+class Best(_OneNumber):
     """The number, from 1, of the best document of a set; a bare number is accepted."""
 
     best: Annotated[int, BeforeValidator(_number)]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _bare(cls, value: Any) -> Any:
-        return {"best": value} if type(value) is int else value
 
-
-class Grade(BaseModel):
+class Grade(_OneNumber):
     """A document's grade, 0 (unrelated to the query) to 3 (the exact answer); a bare number is accepted."""
 
     grade: Annotated[Literal[0, 1, 2, 3], BeforeValidator(_number)]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bare(cls, value: Any) -> Any:
-        return {"grade": value} if type(value) is int else value
 
 
 Conversation = tuple[Message, ...]
@@ -198,19 +195,29 @@ class LLMReranker(BaseReranker):
         documents = fence_all([self._shown(item) for item in items], "document")
         return self._render(context, {"documents": documents, "n": len(items)})
 
-    def _longest(self, items: Sequence[PoolItem], count: int) -> list[PoolItem]:
-        """The ``count`` documents with the most shown tokens, the dearest set of that size."""
-        return sorted(items, key=lambda item: -count_tokens(self._shown(item)))[:count]
+    def _at_most(self, items: Sequence[PoolItem], context: RAGtuneContext, shown: int, calls: int) -> CostObject:
+        """So many comparisons of ``shown`` documents each, at the price of the longest ones."""
+        if len(items) < 2:
+            return CostObject(docs=len(items))
+        longest = sorted(items, key=lambda item: -count_tokens(self._shown(item)))[:shown]
+        price = self.llm.expected_cost(self._comparison(longest, context), max_tokens=self.max_answer_tokens)
+        times = {unit: amount * calls for unit, amount in price.by_unit().items()}
+        return price.model_copy(update=times | {"docs": len(items)})
+
+    def _compared(
+        self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview, schema: type[T]
+    ) -> T | None:
+        """The answer on these documents; None, with a note, where there is none."""
+        [outcome] = interview.ask([Question(self._comparison(items, context), items)], schema)
+        if isinstance(outcome, LLMError):
+            self._note(context, items, outcome)
+            return None
+        return outcome.parsed
 
     def _note(self, context: RAGtuneContext, items: Sequence[PoolItem], why: LLMError | str) -> None:
         kind = why.kind if isinstance(why, AnswerError | ServiceError) else "useless"
         doc_ids = [item.doc_id for item in items]
         context.trace.add("reranker", "no_judgment", doc_ids=doc_ids, kind=kind, error=str(why))
-
-
-def one_after_another(cost: CostObject, times: int, docs: int) -> CostObject:
-    """Return the cost of ``times`` calls for ``docs`` documents."""
-    return cost.model_copy(update={unit: amount * times for unit, amount in cost.by_unit().items()} | {"docs": docs})
 
 
 def together(costs: Sequence[CostObject], slots: int) -> CostObject:

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from ragtune.core.arguments import check_count, check_flag
 from ragtune.core.component import RerankerFacts
-from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm.base import Interview, LLMReranker, Question, WindowRanking, one_after_another
+from ragtune.rerankers.llm.base import Interview, LLMReranker, WindowRanking
 from ragtune.rerankers.ordering import rank_scores
 
 
@@ -36,20 +35,14 @@ class LLMListwiseReranker(LLMReranker):
         shuffled: bool = False,
     ) -> None:
         self.window = check_count("reranker window", window, low=2)
-        self.step = check_count("reranker step", step, low=1)
-        if step >= window:
-            raise ConfigError(f"reranker step={step!r}: allowed is a whole number < reranker window={window!r}")
+        self.step = check_count("reranker step", step, low=1, high=self.window - 1)
         self.shuffled = check_flag("reranker shuffled", shuffled)
         answer = 16 + 4 * window if max_answer_tokens is None else max_answer_tokens
         super().__init__(llm, prompts, prompt, ("query", "documents", "n"), max_doc_tokens, answer)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """Every window at the price of the longest documents."""
-        if len(items) < 2:
-            return CostObject(docs=len(items))
-        dearest = self._comparison(self._longest(items, self.window), context)
-        price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens)
-        return one_after_another(price, len(self._starts(len(items))), len(items))
+        return self._at_most(items, context, self.window, len(self._starts(len(items))))
 
     def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
         if len(items) < 2:
@@ -71,12 +64,10 @@ class LLMListwiseReranker(LLMReranker):
     def _ranked(
         self, window: Sequence[PoolItem], context: RAGtuneContext, interview: Interview
     ) -> list[PoolItem] | None:
-        question = Question(self._comparison(window, context), window)
-        [outcome] = interview.ask([question], WindowRanking)
-        if isinstance(outcome, LLMError):
-            self._note(context, window, outcome)
+        answer = self._compared(window, context, interview, WindowRanking)
+        if answer is None:
             return None
-        numbers = outcome.parsed.ranking
+        numbers = answer.ranking
         if sorted(numbers) == list(range(len(window))):
             context.trace.add("reranker", "counted_from_zero", doc_ids=[item.doc_id for item in window])
             return [window[position] for position in numbers]

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ragtune.core.arguments import check_count
 from ragtune.core.component import RerankerFacts
-from ragtune.core.errors import LLMError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm.base import Best, Interview, LLMReranker, Question, one_after_another
+from ragtune.rerankers.llm.base import Best, Interview, LLMReranker
 from ragtune.rerankers.ordering import rank_scores
 
 
@@ -40,11 +39,7 @@ class LLMSetwiseReranker(LLMReranker):
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """The most calls of heap sort, each at the price of the longest documents."""
-        if len(items) < 2:
-            return CostObject(docs=len(items))
-        dearest = self._comparison(self._longest(items, self.set_size), context)
-        price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens)
-        return one_after_another(price, most_calls(len(items), self.top_k, self.set_size - 1), len(items))
+        return self._at_most(items, context, self.set_size, most_calls(len(items), self.top_k, self.set_size - 1))
 
     def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
         if len(items) < 2:
@@ -52,29 +47,19 @@ class LLMSetwiseReranker(LLMReranker):
         judged: set[str] = set()
 
         def best(family: Sequence[PoolItem]) -> int:
-            winner = self._best(family, context, interview)
-            if winner is None:
+            answer = self._compared(family, context, interview, Best)
+            if answer is None or not 1 <= answer.best <= len(family):
+                if answer is not None:
+                    self._note(context, family, f"best={answer.best} is no number from 1 to {len(family)}")
                 return 0
             judged.update(item.doc_id for item in family)
-            return winner
+            return answer.best - 1
 
         heap = _Heap(items, self.set_size - 1, best)
         order = heap.top(self.top_k)
         found = {item.doc_id for item in order}
         order += [item for item in items if item.doc_id not in found]
         return rank_scores([item for item in order if item.doc_id in judged])
-
-    def _best(self, family: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> int | None:
-        question = Question(self._comparison(family, context), family)
-        [outcome] = interview.ask([question], Best)
-        if isinstance(outcome, LLMError):
-            self._note(context, family, outcome)
-            return None
-        winner = outcome.parsed.best - 1
-        if not 0 <= winner < len(family):
-            self._note(context, family, f"best={outcome.parsed.best} is no number from 1 to {len(family)}")
-            return None
-        return winner
 
 
 class _Heap:

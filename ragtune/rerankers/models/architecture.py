@@ -79,16 +79,9 @@ class Architecture(BaseModel):
             ) from None
 
 
-def _t5(layers: int, hidden: int, feed_forward: int) -> Architecture:
-    """A T5 that reads monoT5's prompt and writes one word."""
-    return Architecture(
-        kind="encoder_decoder",
-        layers=layers,
-        hidden=hidden,
-        feed_forward=feed_forward,
-        output_tokens=1,
-        extra_tokens=8,
-    )
+_T5 = Architecture(
+    kind="encoder_decoder", layers=12, hidden=768, feed_forward=3072, output_tokens=1, extra_tokens=8
+)  # it reads monoT5's prompt and writes one word
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
@@ -96,7 +89,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "minilm-l12": Architecture(layers=12, hidden=384, feed_forward=1536, extra_tokens=3),
     "bert-base": Architecture(layers=12, hidden=768, feed_forward=3072, extra_tokens=3),
     "bert-large": Architecture(layers=24, hidden=1024, feed_forward=4096, extra_tokens=3),
-    "t5-base": _t5(12, 768, 3072),
-    "t5-large": _t5(24, 1024, 4096),
+    "t5-base": _T5,
+    "t5-large": _T5.model_copy(update={"layers": 24, "hidden": 1024, "feed_forward": 4096}),
 }
 """Rerankers' backbones by name, as published."""

@@ -27,13 +27,11 @@ class BiEncoderReranker(PairwiseReranker):
         embedder: BaseEmbedder,
         batch_size: int = 32,
         max_length: int | None = None,
-        ms_per_doc: float = 0.0,
-        ms_per_call: float = 0.0,
         usd_per_1k_tokens: float = 0.0,
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
     ) -> None:
-        super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
+        super().__init__(batch_size, max_length, usd_per_1k_tokens, cache_dir, preload)
         self._embedder = embedder
         self.model = embedder.name
 

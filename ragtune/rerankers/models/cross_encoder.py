@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragtune.core.arguments import check_choice
 from ragtune.core.component import declare_files
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
@@ -16,7 +17,6 @@ from ragtune.data.models import load_model, model_identity
 from ragtune.rerankers._cached import Pair
 from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.models.pairwise import PairwiseReranker
-from ragtune.rerankers.models.precision import chosen, convert
 from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale
 
 if TYPE_CHECKING:
@@ -26,6 +26,14 @@ _DECIMALS = 5
 
 _PASS, _CHARS_ON_CPU = 32, 8000
 """Default pairs of a pass, and characters of their passages on a CPU."""
+
+BACKENDS = ("torch", "onnx")
+DTYPES = ("fp32", "bfloat16", "int8", "auto")
+"""``auto`` is ``bfloat16`` on a processor or GPU that multiplies such numbers, else ``fp32``."""
+
+_BACKEND_OF = {"bfloat16": "torch", "int8": "onnx"}
+_MULTIPLIES_BFLOAT16 = {"avx512_bf16", "amx_bf16"}
+"""Processor features without which bfloat16 is slower than float32."""
 
 _INT8_PASS = 1  # the scale of a pass's numbers is that of all its pairs, so a score would depend on the others
 
@@ -46,8 +54,6 @@ class CrossEncoderReranker(PairwiseReranker):
         batch_size: int | None = None,
         device: str | None = None,
         revision: str | None = None,
-        ms_per_doc: float = 0.0,
-        ms_per_call: float = 0.0,
         usd_per_1k_tokens: float = 0.0,
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
@@ -55,7 +61,7 @@ class CrossEncoderReranker(PairwiseReranker):
         architecture: str | Mapping[str, Any] | None = None,
         dtype: str = "fp32",
     ) -> None:
-        self.dtype, self.backend = chosen(dtype, backend, device)
+        self.dtype, self.backend = _chosen(dtype, backend, device)
         if self.backend == "onnx" and not isinstance(model, str):
             raise ConfigError("reranker backend='onnx': allowed for a loaded model is 'torch'; give its folder or name")
         if dtype != "fp32" and not isinstance(model, str):
@@ -65,7 +71,7 @@ class CrossEncoderReranker(PairwiseReranker):
         size = most if batch_size is None else batch_size
         if self.dtype == "int8" and size != _INT8_PASS:
             raise ConfigError(f"reranker batch_size={size}: allowed with dtype='int8' is 1, lest scores depend on it")
-        super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
+        super().__init__(size, max_length, usd_per_1k_tokens, cache_dir, preload)
         self._fits_passes = batch_size is None
         self.model = model if isinstance(model, str) else type(model).__name__
         self.device = device
@@ -81,23 +87,12 @@ class CrossEncoderReranker(PairwiseReranker):
     def architecture(self) -> Architecture | None:
         """The model's size; None if it was not given."""
         if self._architecture is None and self._reads_size:
-            self._architecture = Architecture.of_model(self._configuration(), self.max_length)
+            self._architecture = Architecture.of_model(self._make_ready().config, self.max_length)
         return self._architecture
 
     def _size(self, context: RAGtuneContext) -> Architecture | None:
         with context.tracker.clock.paused():
             return self.architecture
-
-    def _configuration(self) -> Any:
-        if self._given is not None:
-            return self._given.config
-        from transformers import AutoConfig
-
-        return load_model(
-            self.model,
-            self.revision,
-            lambda model, local: AutoConfig.from_pretrained(model, revision=self.revision, local_files_only=local),
-        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}
@@ -105,16 +100,13 @@ class CrossEncoderReranker(PairwiseReranker):
     def _identity(self) -> str:
         identity = model_identity(self.model, self.revision)
         if identity is None:
-            self._ready()
+            self._make_ready()
             identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
         by = "" if self.backend == "torch" else f" {self.backend}"
         by += "" if self.dtype == "fp32" else f" {self.dtype}"
         return f"cross_encoder sigmoid {identity} max_length={self.max_length}{by}"
 
-    def _make_ready(self) -> None:
-        self._ready()
-
-    def _ready(self) -> Any:
+    def _make_ready(self) -> Any:
         if self._loaded is None:
             self._loaded = self._given or load_model(self.model, self.revision, self._load)
             if self._fits_passes and str(self._loaded.device) == "cpu":
@@ -131,7 +123,7 @@ class CrossEncoderReranker(PairwiseReranker):
             revision=self.revision,
             local_files_only=local_files_only,
         )
-        loaded = convert(_with_one_output(made), self.dtype)
+        loaded = _convert(_with_one_output(made), self.dtype)
         if self.backend == "onnx":
             from ragtune.rerankers.models.onnx import run_by_onnx
 
@@ -148,7 +140,7 @@ class CrossEncoderReranker(PairwiseReranker):
         # On a GPU, cuDNN's attention plans anew for each length of a pass: 247 ms a request against 20 ms on an H200.
         kinds = torch.nn.attention.SDPBackend
         with torch.nn.attention.sdpa_kernel([kinds.FLASH_ATTENTION, kinds.EFFICIENT_ATTENTION, kinds.MATH]):
-            logits = self._ready().predict(
+            logits = self._make_ready().predict(
                 [(pair.context.query, pair.item.content) for pair in pairs],
                 batch_size=self.batch_size,
                 activation_fn=torch.nn.Identity(),
@@ -161,4 +153,54 @@ class CrossEncoderReranker(PairwiseReranker):
 def _with_one_output(model: CrossEncoder) -> CrossEncoder:
     if model.num_labels != 1:
         raise ValueError(f"it has {model.num_labels} outputs: allowed is a cross-encoder with one")
+    return model
+
+
+def _chosen(dtype: str, backend: str | None, device: str | None) -> tuple[str, str]:
+    """The number type and the backend that these choices mean."""
+    check_choice("reranker dtype", dtype, DTYPES)
+    if backend is not None:
+        check_choice("reranker backend", backend, BACKENDS)
+    if dtype == "auto":
+        dtype = "fp32" if backend == "onnx" else _fastest_on(device)
+    backend = backend or _BACKEND_OF.get(dtype, "torch")
+    if backend != _BACKEND_OF.get(dtype, backend):
+        raise ConfigError(f"reranker backend={backend!r}: allowed with dtype={dtype!r} is {_BACKEND_OF[dtype]!r}")
+    if backend == "onnx" and device not in (None, "cpu"):
+        raise ConfigError(f"reranker device={device!r}: allowed with backend='onnx' is 'cpu'")
+    return dtype, backend
+
+
+def _fastest_on(device: str | None) -> str:
+    import torch
+
+    if (device or "cuda").startswith("cuda") and torch.cuda.is_available():
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    return fastest_dtype(processor_features()) if device in (None, "cpu") else "fp32"
+
+
+def fastest_dtype(features: Collection[str]) -> str:
+    """The fastest type whose order of documents is practically that of float32, by features as Linux names them."""
+    return "bfloat16" if _MULTIPLIES_BFLOAT16.intersection(features) else "fp32"
+
+
+def processor_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
+    """The features of this machine's processor, as Linux names them; none on a system that does not list them."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(next((line.partition(":")[2] for line in lines if line.startswith("flags")), "").split())
+
+
+def _convert(model: Any, dtype: str) -> Any:
+    """Have a ``CrossEncoder`` compute in ``fp32`` or ``bfloat16``; it is changed in place."""
+    import torch
+
+    if dtype != "bfloat16":
+        return model.float()
+    model.bfloat16()
+    outputs = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear) and layer.out_features == 1]
+    for last in outputs[-1:]:  # stays float32, as bfloat16 has the same number for logits that differ by a hundredth
+        last.float().register_forward_pre_hook(lambda _, inputs: tuple(each.float() for each in inputs))
     return model

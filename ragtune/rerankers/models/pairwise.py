@@ -26,19 +26,17 @@ class PairwiseReranker(CachedReranker):
         self,
         batch_size: int,
         max_length: int | None,
-        ms_per_doc: float,
-        ms_per_call: float,
         usd_per_1k_tokens: float,
         cache_dir: str | Path | None,
         preload: bool,
     ) -> None:
-        super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
+        super().__init__(batch_size, max_length, usd_per_1k_tokens, cache_dir)
         self.preload = check_flag("reranker preload", preload)
         self._pass_chars: int | None = None
         """Characters of passages in a pass, with padding; None: any number."""
 
     @abstractmethod
-    def _make_ready(self) -> None:
+    def _make_ready(self) -> object:
         """Load the model, unless it is loaded."""
 
     @abstractmethod
@@ -55,8 +53,8 @@ class PairwiseReranker(CachedReranker):
         return self._rerank_together(batches)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        """All documents, one call, tokens of query and document for each, time and money by prices."""
-        return self._cost(items, self._priced_ms(len(items)), context)
+        """All documents, one call, tokens of query and document for each, money by the price."""
+        return self._cost(items, 0.0, context)
 
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
         return self._cost(items, self._made_ms(pairs, known), context)

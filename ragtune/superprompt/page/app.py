@@ -126,7 +126,6 @@ def _plain(text: str) -> str:
 
 
 def _draw_documents(session: PageSession) -> None:
-    """The folder of the launcher, and uploads."""
     st.subheader("Documents", anchor=False)
     memory = session.options.memory
     folder = os.environ.get(CORPUS_VARIABLE) or memory.folder
@@ -159,7 +158,6 @@ def _draw_conversation(session: PageSession) -> None:
 
 
 def _draw_settings(session: PageSession) -> None:
-    """They count for the next stages."""
     st.subheader("Settings", anchor=False)
     if "settings" not in st.session_state and (file := os.environ.get(CONFIG_VARIABLE)):
         st.session_state["settings"] = Path(file).read_text(encoding="utf-8-sig")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import shutil
@@ -112,7 +111,7 @@ def damaged(two_runs: SimpleNamespace, tmp_path: Path) -> Callable[[str, bytes |
     return make
 
 
-FILES = ["summary.json", "config.yaml", "curve.csv", "per_query.parquet", "traces.jsonl.gz"]
+FILES = ["summary.json", "config.yaml", "curve.csv", "per_query.parquet"]
 
 
 @pytest.mark.parametrize(
@@ -123,8 +122,6 @@ FILES = ["summary.json", "config.yaml", "curve.csv", "per_query.parquet", "trace
         ("summary.json", b"{}"),
         ("config.yaml", b"seed: 0\n"),
         ("curve.csv", b"documents,documents_mean\n"),
-        ("traces.jsonl.gz", gzip.compress(b'{"query_id": "x", "events": []}\n', mtime=0)),
-        ("traces.jsonl.gz", gzip.compress(b"text" * 1000, mtime=0)[:20]),
     ],
 )
 def test_the_message_names_the_file(

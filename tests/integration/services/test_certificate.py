@@ -13,8 +13,8 @@ from prometheus_client import generate_latest
 from ragtune.cli.main import main
 from ragtune.core.statistics import mean_at_most
 from ragtune.rerankers.function import FunctionReranker
+from ragtune.services.payloads import RerankQuery
 from ragtune.services.rerank import RerankServer
-from ragtune.services.rerank_payloads import RerankQuery
 from ragtune.services.shadow import ShadowOptions, read_records
 
 KEY = "0123456789abcdef0123456789abcdef"

@@ -17,8 +17,8 @@ from ragtune.facade.ranking import RankedDocument, Ranking
 from ragtune.facade.reranker import BudgetedReranker, Job
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.learn import Learner
+from ragtune.services.payloads import RerankQuery
 from ragtune.services.rerank import RerankServer
-from ragtune.services.rerank_payloads import RerankQuery
 from ragtune.services.shadow import ShadowOptions
 
 TEXTS = [f"text {place}" for place in range(60)]

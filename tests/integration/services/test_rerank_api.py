@@ -199,7 +199,7 @@ def test_a_policy_that_compares_asks_as_often_as_the_budget_says_or_until_it_has
             ask(address, "/v2/rerank", {"query": "tea", "documents": documents, "budget": budget}).json()
             for budget in (None, {"calls": None})
         )
-        wait_until(lambda: ranker._shadow is not None and ranker._shadow.outcomes()["measured"] == 1)
+        wait_until(lambda: ranker._shadow is not None and ranker._shadow.outcomes["measured"] == 1)
         saved = ranker._shadow.figures()["saved_docs"].mean
     assert saved == 18 - some["ragtune"]["spent"]["docs"]  # the shadow asks about all documents at once, not in batches
     assert some["ragtune"]["spent"]["calls"] == 2

@@ -21,8 +21,8 @@ from ragtune.canonical.permit import CancelledWorkError, Permit
 from ragtune.core.errors import ConfigError
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.rerankers.http.reranker import HttpReranker
+from ragtune.services.payloads import Budget, RerankQuery
 from ragtune.services.rerank import RerankServer
-from ragtune.services.rerank_payloads import Budget, RerankQuery
 from ragtune.services.turns import Turns
 from tests.support.llm_server import Fault
 

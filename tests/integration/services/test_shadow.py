@@ -13,8 +13,8 @@ from rerank_server import count_tea
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.rerankers.function import FunctionReranker
+from ragtune.services.payloads import RerankQuery
 from ragtune.services.rerank import RerankServer
-from ragtune.services.rerank_payloads import RerankQuery
 from ragtune.services.shadow import ShadowOptions, read_records
 
 TEXTS = [f"{'tea ' * (i % 9)}cup {i}" for i in range(30)]

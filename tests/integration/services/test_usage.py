@@ -14,8 +14,8 @@ from ragtune.cli.main import main
 from ragtune.core.errors import ConfigError
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.chain import ServedRanking
+from ragtune.services.payloads import RerankQuery
 from ragtune.services.rerank import RerankServer
-from ragtune.services.rerank_payloads import RerankQuery
 from ragtune.services.usage import KeyUsage
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from ragtune import CostBudget, ScoredDocument
 from ragtune.core.policy.batching import choose
-from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, CostObject, StopRecord
@@ -189,18 +188,18 @@ def test_nothing_is_looked_for_that_no_batch_could_score(fakes):
 
 
 def test_growth_changes_no_retrieved_document_s_value():
-    before = first_stage_scores(grown([30.0, 20.0, 10.0], []))
-    after = first_stage_scores(grown([30.0, 20.0, 10.0], [0.4, 0.1]))
+    before = grown([30.0, 20.0, 10.0], []).roster.first_stage_scores
+    after = grown([30.0, 20.0, 10.0], [0.4, 0.1]).roster.first_stage_scores
     assert after.tolist() == [*before.tolist(), 0.4, 0.1]
 
 
 @pytest.mark.parametrize("source", ["graph", "bm25"])
 def test_values_after_growth_are_the_same_whether_or_not_they_were_asked_for_before(source):
     pools = [grown([30.0, 20.0, 10.0], [0.2]) for _ in range(2)]
-    first_stage_scores(pools[0])
+    _ = pools[0].roster.first_stage_scores
     for pool in pools:
         pool.add([PoolItem(doc_id="late", initial_rank=9, retrieval_score=25.0, sources={source: 25.0})])
-    assert first_stage_scores(pools[0]).tolist() == first_stage_scores(pools[1]).tolist()
+    assert pools[0].roster.first_stage_scores.tolist() == pools[1].roster.first_stage_scores.tolist()
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(None, 3), (2, 2), (1, 1), (9, 3)])

@@ -126,10 +126,10 @@ def test_items_stand_in_tie_breaking_order():
 def test_additions_go_behind_and_move_nothing():
     pool = CandidatePool([item("a", 0), item("b", 1)])
     pool.transition(["a"], ItemState.IN_FLIGHT)
-    before = {doc_id: pool.index_of(doc_id) for doc_id in pool.doc_ids}
+    before = {doc_id: pool.roster.index[doc_id] for doc_id in pool.doc_ids}
     pool.add([item("y", 3), item("x", 2)])
     assert pool.doc_ids == ("a", "b", "x", "y")
-    assert all(pool.index_of(doc_id) == position for doc_id, position in before.items())
+    assert all(pool.roster.index[doc_id] == position for doc_id, position in before.items())
     assert pool["a"].state is ItemState.IN_FLIGHT
     assert pool.top_candidates(9) == ["b", "x", "y"]
 
@@ -159,7 +159,7 @@ def test_columns_cannot_be_written_from_outside(column):
 
 def test_unknown_documents_are_named():
     pool = pool_in(ItemState.CANDIDATE)
-    for read in (pool.index_of, pool.__getitem__, lambda doc_id: pool.get_items(["d0", doc_id])):
+    for read in (pool.__getitem__, lambda doc_id: pool.get_items(["d0", doc_id])):
         with pytest.raises(UnknownDocumentError, match="'stranger'"):
             read("stranger")
 

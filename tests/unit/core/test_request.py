@@ -79,7 +79,8 @@ def test_a_paused_clock_stands_still_and_leaves_the_pause_out_even_if_the_work_i
 
 
 def test_events_are_stamped_from_the_start_of_the_trace():
-    clock = VirtualClock(start_ms=100.0)
+    clock = VirtualClock()
+    clock.advance(100.0)
     trace = ControllerTrace(query_id="q", clock=clock)
     trace.add("budget", "deny_rerank", reason="x")
     clock.advance(3.0)

@@ -203,7 +203,7 @@ def test_a_rewrites_scores_are_put_on_the_originals_scale_by_rank_alone(factor, 
     for doc_id, score in on_scale.items():
         assert pool[doc_id].retrieval_score == pytest.approx(score)
         assert pool[doc_id].sources["rewrite_0"] == pytest.approx(score)
-        assert pool.base_scores[pool.index_of(doc_id)] == pytest.approx(score)
+        assert pool.base_scores[pool.roster.index[doc_id]] == pytest.approx(score)
     others = [d for d in originals(15) if d.id not in on_scale]
     assert [pool[d.id].retrieval_score for d in others] == [d.score for d in others]
 
@@ -213,14 +213,14 @@ def test_of_the_first_k_at_most_a_twentieth_was_found_by_rewrites_alone(rewrites
     strangers = [[doc(f"r{i}-{j:02d}", 1000.0 - j) for j in range(50)] for i in range(rewrites)]
     rounds = [result(f"rewrite_{i}", *found) for i, found in enumerate(strangers)]
     pool = aggregate([result("original", *originals(50)), *rounds])
-    best = pool.top_candidates(50, pool.retrieval_scores)
+    best = [pool.doc_ids[i] for i in (-pool.retrieval_scores).argsort(kind="stable")[:50]]
     for k in range(1, 51):
         assert sum(doc_id.startswith("r") for doc_id in best[:k]) <= k / 20
 
 
 def test_where_the_original_query_found_nothing_the_rewrites_order_stands():
     pool = aggregate([result("original"), result("rewrite_0", doc("b", 3.0), doc("a", 2.0))])
-    assert pool.top_candidates(2, pool.retrieval_scores) == ["b", "a"]
+    assert [pool.doc_ids[i] for i in (-pool.retrieval_scores).argsort()] == ["b", "a"]
     assert all(0 < score <= 1 for score in pool.base_scores)
 
 

@@ -39,7 +39,7 @@ def keys_of(make_context: Callable[..., RAGtuneContext]) -> Keys:
 
 
 def _order(pool: CandidatePool, keys: list[float]) -> str:
-    return "".join(sorted(pool.doc_ids, key=lambda doc_id: -keys[pool.index_of(doc_id)]))
+    return "".join(sorted(pool.doc_ids, key=lambda doc_id: -keys[pool.roster.index[doc_id]]))
 
 
 def _logistic(logit: float) -> float:

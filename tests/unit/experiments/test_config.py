@@ -11,7 +11,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from omegaconf import OmegaConf
 
-from experiments.cli.help import help_text
+from experiments.cli.main import help_text
 from experiments.config.compose import JobConfigs, compose, spelled_out
 from experiments.config.options import leaf, policy_name
 from experiments.config.paths import CONF

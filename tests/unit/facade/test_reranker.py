@@ -24,7 +24,7 @@ from ragtune.facade.models import reranker_for
 from ragtune.facade.ranking import Ranking
 from ragtune.facade.reranker import Job
 from ragtune.rerankers.function import FunctionReranker
-from ragtune.services.rerank_payloads import Budget
+from ragtune.services.payloads import Budget
 
 
 def test_a_ranking_shows_itself_in_a_line_and_as_an_escaped_table() -> None:

@@ -17,8 +17,7 @@ from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.rerankers._cached import Pair
 from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
-from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
-from ragtune.rerankers.models.precision import fastest_dtype, processor_features
+from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker, fastest_dtype, processor_features
 
 MakeContext = Callable[..., RAGtuneContext]
 QUERY = "what lowers blood pressure"
@@ -182,11 +181,10 @@ def test_a_pass_on_a_cpu_holds_passages_of_about_one_length(
 def test_the_expected_cost_follows_the_prices(
     make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
 ) -> None:
-    priced = make(ms_per_doc=4.0, ms_per_call=10.0, usd_per_1k_tokens=0.5, max_length=20)
+    priced = make(usd_per_1k_tokens=0.5, max_length=20)
     cost = priced.expected_cost(items[:3], make_context(QUERY))
     tokens = sum(min(20, count_tokens(QUERY) + item.token_count) for item in items[:3])
-    assert cost == CostObject(tokens=tokens, docs=3, calls=1, latency_ms=22.0, usd=tokens / 1000 * 0.5)
-    assert make().expected_cost(items[:3], make_context(QUERY)).latency_ms == 0.0
+    assert cost == CostObject(tokens=tokens, docs=3, calls=1, usd=tokens / 1000 * 0.5)
 
 
 def test_a_model_that_cannot_be_loaded_says_how_to_get_it(make_context: MakeContext, items: list[PoolItem]) -> None:
@@ -215,7 +213,7 @@ def test_a_score_is_half_of_one_plus_the_cosine(minilm: str, items: list[PoolIte
 
 
 def test_the_query_is_charged_once_a_call(corpus: Corpus, items: list[PoolItem], make_context: MakeContext) -> None:
-    reranker = BiEncoderReranker(TfidfEmbedder(corpus), max_length=15, ms_per_doc=2.0)
+    reranker = BiEncoderReranker(TfidfEmbedder(corpus), max_length=15)
     cost = reranker.expected_cost(items[:3], make_context(QUERY))
     documents = sum(min(15, item.token_count) for item in items[:3])
-    assert cost == CostObject(tokens=count_tokens(QUERY) + documents, docs=3, calls=1, latency_ms=6.0)
+    assert cost == CostObject(tokens=count_tokens(QUERY) + documents, docs=3, calls=1)

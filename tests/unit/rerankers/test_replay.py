@@ -39,7 +39,7 @@ def _table(folder: Path, *scores: float) -> Path:
 def test_every_scale_is_calibrated_to_the_unit_interval(
     tmp_path: Path, scale: str, raw: float, expected: float
 ) -> None:
-    assert ScoreTable(_table(tmp_path, raw), scale).score("q1", "d1") == pytest.approx(expected)
+    assert ScoreTable(_table(tmp_path, raw), scale).of_query("q1")["d1"] == pytest.approx(expected)
 
 
 def test_rank_keeps_the_order_only_and_equal_scores_share_their_mean_rank(tmp_path: Path) -> None:

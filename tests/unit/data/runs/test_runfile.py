@@ -71,13 +71,13 @@ def test_entries_in_any_order_are_sorted_by_query_score_rank_and_id() -> None:
     ("content", "said"),
     [
         ("qid,docid\nq1,d1\n", "run:1: no column for 'score': it has 'qid, docid'; 'score' may be called score"),
-        ("qid,docno,score\nq1,d1,high\n", "run:2: 'score' is 'high': allowed is a number"),
+        ("qid,docno,score\nq1,d1,high\n", "run:2: 'score' is 'high': allowed is a finite number"),
         (
             "qid,docno,score\nq1,d1,1,2\n",
             "run:2: malformed line 'q1 d1 1 2': expected qid, docno, score, separated by commas",
         ),
         ('qid,docno,score\nq1,"d1,1\nq2,d2,2\n', "run:2: malformed CSV: unexpected end of data"),
-        ('{"qid": "q1", "docno": "d", "score": NaN}', "run:1: score nan of ('q1', 'd'): allowed is a finite number"),
+        ('{"qid": "q1", "docno": "d", "score": NaN}', "run:1: 'score' is nan: allowed is a finite number"),
         ("<html>", "run:1: malformed line '<html>': expected 'query_id Q0 doc_id rank score tag'"),
         ("q1 a 1\nq1 b 1\n", "run:2: the third column of 'query_id doc_id rank', for query 'q1': 1 comes twice"),
         (

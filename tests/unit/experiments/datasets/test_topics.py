@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from ir_datasets.formats import TrecQueries, TrecXmlQueries
 
-from experiments.datasets.beir import BeirDataset
-from experiments.datasets.topics import read_topics
+from experiments.datasets.beir import BeirDataset, read_topics
 from ragtune.core.errors import DatasetError
 
 OLD = """

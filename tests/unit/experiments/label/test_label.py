@@ -12,8 +12,19 @@ import pytest
 
 from experiments.datasets.beir import read_qrels
 from experiments.label.desk import SKIPPED, Label, Labels
-from experiments.label.plan import LEAST, LEAST_DIFFERENT, LabelPair, LabelPlan, changes, conclude, decide, make_plan
-from experiments.label.verdict import Verdict, orders_of, verdict_of
+from experiments.label.plan import (
+    LEAST,
+    LEAST_DIFFERENT,
+    LabelPair,
+    LabelPlan,
+    Verdict,
+    changes,
+    conclude,
+    decide,
+    make_plan,
+    orders_of,
+    verdict_of,
+)
 from ragtune.core.errors import ConfigError, DatasetError
 
 FIRST = list("abcdefghijklmnop")

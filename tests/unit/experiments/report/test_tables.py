@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.publish.folders import require_writable
 from experiments.report.markdown import markdown
 from experiments.report.recommendation import recommendation
-from experiments.report.report import html, styles
+from experiments.report.report import html, styles, write_study
 from experiments.report.study import Cell, Line, Study, StudyCollection, StudyPolicy
-from experiments.report.tables import cells_table, per_query_table, policies_table
-from experiments.report.write import require_writable, write_study
+from experiments.report.tables import cells_table, policies_table
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import FLOPS, UNITS
 
@@ -31,7 +31,7 @@ def cell(quality: float, docs: int, spread: np.ndarray) -> Cell:
     q = len(spread)
     values, charged = np.column_stack([quality + spread, np.full(q, 0.5)]), np.zeros((q, len(UNITS)))
     charged[:, :2] = docs, 1
-    return Cell(values, charged, *np.zeros((2, q), dtype=int), ["budget_exhausted"] * q)
+    return Cell(values, charged, ["budget_exhausted"] * q)
 
 
 @pytest.fixture
@@ -124,15 +124,12 @@ def test_the_page_of_tables_says_how_it_was_made_and_marks_what_is_significant(s
 
 def test_amounts_are_shown_where_there_are_any(study: Callable[..., Study]) -> None:
     made = study()
-    titles = ("### Neighbours found that the reranker cannot score, mean a query", "### FLOPs charged a query, mean")
-    assert not any(title in tables_page(made) for title in titles)
+    title = "### FLOPs charged a query, mean"
+    assert title not in tables_page(made)
     cell = made.collections[0].cells["ours", "20"]
-    cell.ineligible[:5] = 2
     cell.charged[:, UNITS.index(FLOPS)] = 2.5e12
-    assert per_query_table(made)["ineligible"].sum() == 10
     page = tables_page(made)
-    for title, row in zip(titles, ("| ours <b>&</b> | 0.0 | 0.5 |", "| ours <b>&</b> | 0 | 2.5e+12 |"), strict=True):
-        assert row in page.split(title)[1]
+    assert "| ours <b>&</b> | 0 | 2.5e+12 |" in page.split(title)[1]
     assert "search units" not in page
 
 
@@ -150,7 +147,7 @@ def test_styles_tell_many_policies_apart(study: Callable[..., Study]) -> None:
     many = [POLICIES[0], *(StudyPolicy(f"p{i}", f"p{i}", kind) for kind in ("ours", "peer") for i in range(6))]
     many = [StudyPolicy(f"{p.kind}-{p.name}", p.label, p.kind) for p in many]
     found = styles(study(policies=many)).values()
-    assert len({(s.ink, str(s.dash), s.marker) for s in found}) == len(many)
+    assert len({(s.ink, str(s.dash)) for s in found}) == len(many)
 
 
 def test_a_study_of_a_single_query_is_written_with_finite_figures_and_no_report_of_another(

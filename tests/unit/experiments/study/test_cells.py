@@ -14,15 +14,13 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 from experiments.config.paths import PROJECT_ROOT
-from experiments.config.sources import Sources
 from experiments.replay import inputs
-from experiments.replay.build import load_dataset
 from experiments.replay.executors import WorkersLostError
+from experiments.replay.inputs import Sources
 from experiments.report.study import Study
 from experiments.report.tables import policies_table
-from experiments.study.cells import FULL, jobs_of, run_jobs
-from experiments.study.frontier import study_of
-from experiments.study.grid import Grid, PolicyEntry, composed, grid_of
+from experiments.study.cells import FULL, jobs_of, run_jobs, study_of
+from experiments.study.grid import Grid, PolicyEntry, grid_of
 from ragtune.core.errors import ConfigError, FailedRunError
 from ragtune.core.units import CALLS, DOCS, UNITS
 
@@ -152,26 +150,6 @@ def test_a_study_measures_fixed_depth_at_every_depth_and_all_curves_from_none_to
     at_end = np.interp(deepest, ours.allowed, ours.mean[:, 0])
     joined = np.trapezoid([*ours.mean[:2, 0], at_end], [0, 2, deepest]) / deepest
     assert rows.loc["ours", "area"] == pytest.approx(joined)
-
-
-def test_neighbours_that_the_reranker_cannot_score_are_counted(
-    grid: Grid, make_graph: Callable[..., str], tmp_path: Path
-) -> None:
-    entry = grid.collections[0]
-    corpus = load_dataset(composed(entry, grid.baseline, 0)).corpus
-    unscored, reachable, *others = sorted(doc.id for doc in corpus)
-    for name, without in (("bm25.run", {unscored, reachable}), ("scores.run", {unscored})):
-        file = Path("tiny", name)
-        kept = [line for line in file.read_text().splitlines(keepends=True) if line.split()[2] not in without]
-        file.write_text("".join(kept))
-    graph = make_graph(tmp_path / "graph", corpus, {doc: {unscored: 0.9, reachable: 0.8} for doc in others}, k=2)
-    expansion = ["scheduler=greedy", "expander=corpus_graph", "expander.k=2", f"expander.graph={graph}"]
-    ours = PolicyEntry("ours", "ours", "ours", expansion)
-    jobs = jobs_of(replace(grid, policies=[*grid.policies, ours], budgets=[4]), Path("out"))
-    cells = run_jobs(jobs, 1, lambda done, total: None)
-    assert set(cells["tiny", "ours", "4"].ineligible.tolist()) == {1}
-    assert set(cells["tiny", "ours", "4"].expanded.tolist()) == {1}
-    assert not cells["tiny", "fixed", "4"].ineligible.any()
 
 
 @pytest.mark.parametrize(
