@@ -56,7 +56,7 @@ class Details(NamedTuple):
     keys: tuple[str, ...] = ()
     is_array: bool = False
     separator: str = ","
-    count: int | None = None
+    items: int | None = None
     length: str = ""
     is_only: bool = False
     has_no_code: bool = False
@@ -69,12 +69,12 @@ class Details(NamedTuple):
         found = _KEYS.search(text) or _HEAD_ROW.search(text)
         written = re.split(_BETWEEN, found[1]) if found else []
         counted, length = _COUNT.search(text), _LENGTH.search(text)
-        count = None if counted is None else _NAMES.get(counted[1].lower()) or int(counted[1])
+        items = None if counted is None else _NAMES.get(counted[1].lower()) or int(counted[1])
         return cls(
             tuple(key.strip("\"'` ") for key in written),
             bool(_ARRAY.search(text)),
             separator,
-            count,
+            items,
             "" if length is None else one_line(length[0]).removeprefix("in "),
             bool(_JUST.search(text)),
             bool(_NO_CODE.search(text)),
@@ -92,9 +92,9 @@ class Details(NamedTuple):
             rows = (self.keys, ["---"] * len(self.keys), ["value"] * len(self.keys))
             return "\n".join(f"| {' | '.join(row)} |" for row in rows)
         lines = example.split("\n")
-        if self.count and self.count <= _MAX_ITEMS and name.endswith("list"):
+        if self.items and self.items <= _MAX_ITEMS and name.endswith("list"):
             numbered = name == "numbered list"
-            return "\n".join(f"{n}. item" if numbered else lines[0] for n in range(1, self.count + 1))
+            return "\n".join(f"{n}. item" if numbered else lines[0] for n in range(1, self.items + 1))
         return example
 
     def rules(self, name: str, is_code: bool) -> list[str]:
@@ -108,8 +108,8 @@ class Details(NamedTuple):
             said.append(f"Use the columns {keys}, in this order.")
         if name == "CSV" and self.separator != ",":
             said.append(f"Separate the values with {_SEPARATORS[self.separator][0]}, not with commas.")
-        if self.count and name.endswith("list"):
-            said.append(f"Write exactly {self.count} items.")
+        if self.items and name.endswith("list"):
+            said.append(f"Write exactly {self.items} items.")
         if self.length:
             said.append(f"Length: {self.length}.")
         if self.is_only and is_code:

@@ -31,7 +31,7 @@ from ragtune.superprompt.super_prompt import SuperPrompt
 NO_RERANKER = "the ReRanker changed nothing: no reranker is set, so the order is that of Retrieval"
 
 _DECIMALS = 6
-_SAMPLE = 10_000
+_SAMPLE = 2_000
 _MAX_DIMENSIONS = 200
 _FEEDBACK = 5
 
