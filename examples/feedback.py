@@ -3,7 +3,6 @@
 import numpy as np
 
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
@@ -21,7 +20,7 @@ class FeedbackEstimator(BaseEstimator):
         self.best = best
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        first = first_stage_scores(pool)
+        first = pool.roster.first_stage_scores
         if not len(pool.reranked):
             return pool.valuation(first)
         order = pool.reranked[np.argsort(-pool.scores[pool.reranked], kind="stable")]

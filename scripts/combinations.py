@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -66,19 +66,24 @@ def names(group: str) -> list[str]:
     return sorted(file.stem for file in (CONF / group).glob("*.yaml"))
 
 
-def cells() -> Iterator[Cell]:
-    """All combinations, each replayed on the slice of the shipped collection."""
+def cells(*, in_turn: bool = False) -> Iterator[Cell]:
+    """All combinations, each replayed on the slice of the shipped collection.
+
+    With ``in_turn`` only the scheduler ``windows`` meets every reformulator; the others meet ``identity`` and one more.
+    """
     budgets = {name: compose([f"budget={name}"])["budget"] for name in names("budget")}
     made = {name: component({"budget": node}, "budget") for name, node in budgets.items()}
     limits = dict(
         sorted(made.items(), key=lambda named: (named[1].max_reranker_docs is None, named[1].max_reranker_docs))
     )
     sharing = [name for name in limits if name not in ("zero", "unlimited")]  # they differ in documents alone
+    rewriting = cycle(name for name in names("reformulator") if name != "identity")
     for estimator, scheduler in product(names("estimator"), names("scheduler")):
         config, parts = _config("estimator", estimator), _session("estimator", estimator).parts
         config = {**config, "scheduler": _config("scheduler", scheduler)["scheduler"]}
         parts = {**parts, "scheduler": _session("scheduler", scheduler).parts["scheduler"]}
-        for reformulator in names("reformulator"):
+        few = in_turn and scheduler != "windows"
+        for reformulator in ["identity", next(rewriting)] if few else names("reformulator"):
             choice = (estimator, scheduler, reformulator)
             try:
                 require_fitting(config, parts)
@@ -145,8 +150,8 @@ def page(table: Sequence[Cell]) -> str:
     works = [f"| `{estimator}` | `experiment={preset}` | `windows` |" for estimator, preset in named.items()]
     head = ["estimator", "scheduler", *(f"`{name}`" for name in budgets)]
     return _TEXT.format(
-        combinations=f"{len(table):,}",
-        reformulators=", ".join(f"`{name}`" for name in dict.fromkeys(cell.reformulator for cell in table)),
+        combinations=f"{len(pairs) * len(budgets) * len(names('reformulator')):,}",
+        reformulators=", ".join(f"`{name}`" for name in names("reformulator")),
         queries=QUERIES,
         depth=DEPTH,
         works="\n".join(works),

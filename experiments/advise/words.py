@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from experiments.advise.advice import Advice, Interval, MeasuredOption
@@ -99,7 +97,10 @@ def _option(advice: Advice) -> str:
 def beside_the_headline(advice: Advice) -> list[str]:
     """The text below the recommendation, a sentence or two each."""
     said = [harm(advice), source_agreement(advice), limits_of_agreement(advice), quality(advice), own_order(advice)]
-    said += [beside_baselines(advice), trust(advice), weight(advice), money(advice), latency(advice)]
+    best = advice.recommended
+    said += [beside_baselines(advice), _chosen(advice, "Trust", best.trust, TRUST, advice.trust_gain)]
+    said += [_chosen(advice, "The first stage's weight", best.weight, WEIGHT, advice.weight_gain)]
+    said += [money(advice), latency(advice)]
     return [one for one in said if one]
 
 
@@ -130,10 +131,6 @@ def source_agreement(advice: Advice) -> str | None:
     return said if advice.trust else f"{said} {usual}"
 
 
-JUDGED_SPREAD = 0.2
-"""Standard deviation over queries of what reranking changes in nDCG@10: .14 to .21 on the demo, nfcorpus, cranfield
-and TREC DL 2019."""
-
 LABELS_NEEDED = (
     "Plan 25 pairs of documents (50 labels), and up to 200 pairs (400 labels) where those do not decide. In "
     "simulations on seven collections, the median was 25 pairs or fewer where reranking changed nDCG@10 by .15 or "
@@ -143,23 +140,18 @@ LABELS_NEEDED = (
 """Labels until ``ragtune label`` decided: the last column of the table of docs/howto/label.md."""
 
 
-def queries_to_judge(difference: float) -> int:
-    """Judged queries that show a mean difference in nDCG@10 with 95% confidence and a chance of 80%."""
-    return math.ceil(((1.96 + 0.8416) * JUDGED_SPREAD / difference) ** 2)
-
-
 def limits_of_agreement(advice: Advice) -> str | None:
     """What agreement can and cannot show, and how many judged queries decide; None with judgments."""
     if advice.judged:
         return None
     if advice.labels is not None:
         return f"{advice.labels.text} They choose no depth: that goes by agreement with the full reranking."
-    many, more = queries_to_judge(0.1), queries_to_judge(0.05)
+    # 95% confidence, a chance of 80%, a deviation of .2 over queries (demo, nfcorpus, cranfield, dl19: .14 to .21).
     return (
         "Agreement compares the top 10 under a budget with the same policy's top 10 once everything is scored. It "
         "shows how much of the full reranking a budget keeps. It cannot show whether that reranking helps: a harmful "
-        f"reranker agrees with itself as well. Judgments decide: about {many} judged queries show a difference of .10 "
-        f"in nDCG@10 between the first stage and the reranking, about {more} one of .05. Add them as qrels and repeat "
+        "reranker agrees with itself as well. Judgments decide: about 32 judged queries show a difference of .10 "
+        "in nDCG@10 between the first stage and the reranking, about 126 one of .05. Add them as qrels and repeat "
         "the command with dataset.split. Without any, ragtune label, with the options of this command, asks for those "
         f"labels that say most. {LABELS_NEEDED}"
     )
@@ -211,17 +203,8 @@ def _baseline(row: MeasuredOption) -> str:
     return name if row.weight is None else f"{name} (weight {row.weight:g})"
 
 
-def trust(advice: Advice) -> str | None:
-    """What choosing the trust has gained; None where it was not chosen, or the recommended policy has none."""
-    return _chosen(advice, "Trust", advice.recommended.trust, TRUST, advice.trust_gain)
-
-
-def weight(advice: Advice) -> str | None:
-    """The same of the first stage's weight."""
-    return _chosen(advice, "The first stage's weight", advice.recommended.weight, WEIGHT, advice.weight_gain)
-
-
 def _chosen(advice: Advice, name: str, value: float | None, default: float, gain: Interval | None) -> str | None:
+    """What choosing an option has gained; None where it was not chosen, or the recommended policy has none."""
     if value is None or gain is None:
         return None
     brings = f"{signed(gain)} {advice.measure} in cross-validation, averaged over budgets"

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -184,17 +183,12 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
                 print_warning(f"budget.{unit.limit}={limit} never bound: nothing has a price, e.g. {price}")
     outcome = f"conformance: {results.summary.tags.get('conformance', 'not checked')}"
     if "failed" in outcome:
-        _warn_once(outcome)
+        print_warning(outcome)
     elif verbosity >= 1:
         sys.stdout.write(f"{outcome}\n")
     if verbosity >= 2:
         print_queries(per_query_table(results))
     print_path(folder)
-
-
-@cache
-def _warn_once(line: str) -> None:
-    print_warning(line)
 
 
 def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset) -> dict[str, Any]:

@@ -43,19 +43,16 @@ def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], 
             usd = plan.usd_at(prices)
             sys.stderr.write(f"by the given prices: ${usd:,.4f}\n")
         # A local model has no price: it costs nothing.
-        if plan.to_score and not yes and (is_service if usd is None else usd > 0.0):
-            _ask()
+        if yes or not plan.to_score or not (is_service if usd is None else usd > 0.0):
+            return
+        if not sys.stdin.isatty():
+            raise ConfigError("scoring may cost money, as shown above: repeat the command with --yes, or on a terminal")
+        sys.stderr.write("Score every candidate once? What is scored already is not paid for again. [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise ConfigError("nothing was scored")
 
     file = folder / SCORES
     if write_score_table(config, Order(file), agree):
         raise FailedRunError(f"{file} lacks scores that this needs, as shown above: repeat the command")
     return {**config, "reranker": compose(of_scores(file))["reranker"]}
-
-
-def _ask() -> None:
-    if not sys.stdin.isatty():
-        raise ConfigError("scoring may cost money, as shown above: repeat the command with --yes, or on a terminal")
-    sys.stderr.write("Score every candidate once? What is scored already is not paid for again. [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise ConfigError("nothing was scored")

@@ -24,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare runs and write the files."""
-    from experiments.compare.run_folder import find_runs
-    from experiments.compare.runs import reservations, study_of_runs
+    from experiments.compare.runs import find_runs, reservations, study_of_runs
     from experiments.publish.folders import require_writable
     from experiments.report.report import write_study
     from experiments.report.study import file_stem

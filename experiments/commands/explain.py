@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the explanation."""
     from experiments.compare.explain import explained
-    from experiments.compare.run_folder import find_runs
+    from experiments.compare.runs import find_runs
 
     with tempfile.TemporaryDirectory() as downloads:
         (found,) = find_runs([arguments.run], Path(downloads))

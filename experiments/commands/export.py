@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from experiments.compare.run_folder import FinishedRun
+    from experiments.compare.runs import FinishedRun
 
 FORMS = ("tira", "trec", "ranx", "huggingface")
 
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files and print the folder."""
-    from experiments.compare.run_folder import find_runs
+    from experiments.compare.runs import find_runs
     from ragtune.core.errors import ConfigError
 
     if not arguments.forms:
@@ -58,7 +58,7 @@ def _write(found: FinishedRun, forms: list[str], team: str, out: Path) -> None:
     import pandas as pd
     import yaml
 
-    from experiments.compare.run_folder import rankings_of
+    from experiments.compare.runs import rankings_of
     from experiments.publish.files import write_text
 
     lines, about = (found.folder / "run.trec").read_text(encoding="utf-8"), _metadata(found, team)

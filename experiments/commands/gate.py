@@ -4,7 +4,7 @@ A check for continuous integration, from the files of two runs:
 
     ragtune gate BASE CANDIDATE --measure nDCG@10 --max-loss 0.005 --unit docs
 
-Exit codes: 0 fine, 1 worse, 2 cannot tell from these queries (or bad input, with an error).
+Exit codes: 0 fine, 1 worse, 2 cannot tell from these queries, 64 bad input (with an error, and no JUnit XML).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 
 from ragtune.core.arguments import check_number
 from ragtune.core.units import BY_SHORT
+
+BAD_INPUT = 64  # EX_USAGE of sysexits: 2 is a verdict
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print one line, and return the verdict as exit code."""
     from experiments.compare.gate import WORDS, findings, verdict, write_junit
-    from experiments.compare.run_folder import find_runs
-    from experiments.compare.runs import reservations
+    from experiments.compare.runs import find_runs, reservations
 
     max_loss = check_number("--max-loss", arguments.max_loss, low=0.0)
     max_rise = check_number("--max-rise", arguments.max_rise, low=0.0)

@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables, and return whether a cell is unexpectedly different."""
-    from rich.markup import escape
+    from rich.markdown import Markdown
 
     from experiments.publish.progress import progress_bar
-    from experiments.publish.terminal import new_console, new_table
+    from experiments.publish.terminal import new_console
     from experiments.report.latex import latex_table
     from experiments.report.markdown import Table
     from experiments.reproduce.paper import ReproductionVerdict, load_paper, paper_names
@@ -60,12 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         texts["markdown"] += f"{table.markdown}\n{source}\n\n"
         texts["latex"] += latex_table(title, table, source, r"p{.25\linewidth}*{2}{p{.12\linewidth}}rlp{.2\linewidth}")
         if arguments.format == "terminal":
-            shown = new_table(title, padding=(0, 1, 0, 0), pad_edge=False)
-            for column in COLUMNS:
-                shown.add_column(column, overflow="fold", min_width=20 if column == "cell" else None)
-            for line in lines:
-                shown.add_row(*map(escape, line))
-            new_console().print(shown)
+            new_console().print(Markdown(table.markdown))
     counts = [f"{sum(row.verdict is verdict for row in rows)} {verdict}" for verdict in ReproductionVerdict]
     summary = f"{len(rows)} cells of {len(papers)} papers: {', '.join(counts)}"
     sys.stdout.write(texts.get(arguments.format, ""))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.compare.run_folder import FinishedRun, rankings_of, traces_of
+from experiments.compare.runs import FinishedRun, rankings_of, traces_of
 from experiments.replay.build import Session, session_for
 from ragtune.core.errors import ConfigError
 from ragtune.core.output import ControllerOutput, HistoryStep

@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 from scipy.stats import norm
 
-from experiments.compare.run_folder import FinishedRun
-from experiments.compare.runs import require_comparable
+from experiments.compare.runs import FinishedRun, require_comparable
 from experiments.evaluate.significance import PERMUTATIONS, TIE, Bootstrap, randomization_test
 from experiments.report.tables import p_text
 from ragtune.core.errors import ConfigError

@@ -7,6 +7,7 @@ import re
 import shutil
 import tarfile
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +17,19 @@ from ragtune.data.caches.diskcache import default_cache_dir, sha256_of
 
 META = "pt_meta.json"
 """The manifest of a pack, where PyTerrier's artifacts have theirs: ``files`` has the SHA-256 of each other member."""
+
+
+MOST_BYTES = 2**20
+"""Of a manifest, a licence, and any header of the archive: these are read whole."""
+
+
+class _Archive(FileIO):
+    """Refuses to read much at once, as tarfile does where a header declares that it is large."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or not 0 <= size <= MOST_BYTES:
+            raise DatasetError("a header of it is too large")
+        return super().read(size) or b""
 
 
 def unpacked(source: str) -> str:
@@ -60,9 +74,11 @@ def _fetched(url: str, file: Path) -> Path:
 def _unpacked(file: Path, scratch: Path) -> Path:
     """A folder with the one that is named as the collection."""
     folder, named = scratch / "files", scratch / "content"
-    with tarfile.open(file, "r:") as tar:
+    with _Archive(file) as archive, tarfile.open(fileobj=archive, mode="r:") as tar:
         if sum(member.size for member in tar) > file.stat().st_size:
             raise DatasetError("it declares more bytes than it has")
+        if large := [each.name for each in tar if each.name in ("LICENSE", META) and each.size > MOST_BYTES]:
+            raise DatasetError(f"{large[0]} is larger than {MOST_BYTES:,} bytes")
         tar.extractall(folder, filter="data")  # which refuses what would lie outside of the folder
     found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()}
     if "LICENSE" not in found or not found["LICENSE"].read_bytes().strip():

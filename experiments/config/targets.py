@@ -17,9 +17,8 @@ from omegaconf import DictConfig, ListConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.config.paths import CONF
+from experiments.config.sources import OWN_PACKAGES
 from ragtune.core.errors import ConfigError
-
-OWN_PACKAGES = frozenset({"ragtune", "experiments"})
 
 HYDRAS_PACKAGES = frozenset({"hydra", "hydra_plugins", "optuna"})
 

@@ -16,9 +16,9 @@ from hydra.utils import get_class
 from experiments.config.compose import compose
 from experiments.config.options import leaf
 from experiments.config.paths import CONF
+from experiments.config.sources import Sources
 from experiments.config.targets import targets_of
 from experiments.replay.build import build_session
-from experiments.replay.inputs import Sources
 from ragtune.core.output import ControllerOutput
 from ragtune.data.caches.diskcache import DiskCache
 

@@ -13,7 +13,7 @@ from sys import intern
 import numpy as np
 
 from ragtune.core.arguments import as_python
-from ragtune.core.component import Component, documents_of, doubts_of, queries_of
+from ragtune.core.component import Component, documents_of, queries_of
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
@@ -73,7 +73,7 @@ class Dataset:
         joins: list[Join] = []
         doubts: dict[str, int] = {}
         for part in inputs:
-            doubts |= doubts_of(part)
+            doubts |= getattr(part, "doubts", {})
             joins += [joined(left, counted, name, ids) for name, ids in queries_of(part).items()]
             joins += [joined("documents", documents, name, ids) for name, ids in documents_of(part).items()]
         gaps = {join.gap: join.missing for join in joins if join.require_any().missing}

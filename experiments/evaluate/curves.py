@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.evaluate.files import Rows, let_go
+from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.rankings import Positions, States, small
 from experiments.evaluate.record import UNITS, BaselineReplay, QueryRecord
@@ -42,28 +42,11 @@ class Steps:
             measures.of_states(map(_first_stage, records)),
         )
 
-    def parts(self) -> Iterator[Steps]:
-        """The steps of some queries at a time, so that what is made of them need not be there for all at once."""
-        ends = np.cumsum(self.counts)
-        for start in range(0, len(self.counts), _BLOCK):
-            queries = slice(start, start + _BLOCK)
-            rows = slice(int(ends[start] - self.counts[start]), int(ends[queries][-1]))
-            yield Steps(self.counts[queries], self.costs[rows], self.values[rows], self.first_stage[queries])
-            let_go(self.costs, self.values)
-
-    @property
-    def firsts(self) -> IntArray:
-        """The row of each query's first step, shape (q,)."""
-        firsts: IntArray = np.cumsum(self.counts) - self.counts
-        return firsts
-
     def at(self, docs: IntArray) -> IntArray:
         """The rows of the latest steps that each number of documents pays for, shape (q, len(docs))."""
-        rows: IntArray = self.firsts[:, None] + latest(self.counts, self.costs[:, 0], docs)
+        firsts = np.cumsum(self.counts) - self.counts
+        rows: IntArray = firsts[:, None] + latest(self.counts, self.costs[:, 0], docs)
         return rows
-
-
-_BLOCK = 2**14
 
 
 def _costs(record: QueryRecord) -> FloatArray:
@@ -150,20 +133,22 @@ class Curve:
         return int(self.docs[reached[0]]) if len(reached) else None
 
 
+_BLOCK = 2**14
+"""Queries whose steps are joined at once."""
+
+
 def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap, folder: Path | None = None) -> Curve:
     """The curve of a run, in which a query that retrieved nothing counts with 0 at every step."""
-    docs = _depths(steps)
+    docs = np.unique(steps.costs[:, _DOCS].astype(np.int64))
+    at, n = steps.at(docs), len(steps.counts)
     spent, values = np.zeros((len(docs), steps.costs.shape[1])), Rows(folder)
-    first_stage = np.zeros(len(measures))
-    for part in steps.parts():
-        first_stage += part.first_stage.sum(axis=0)
-        at = part.at(docs)
-        costs = part.costs[at]
-        costs[0] += spent  # one sum, so that the parts do not change its rounding
+    for start in range(0, n, _BLOCK):
+        rows = at[start : start + _BLOCK]
+        costs = steps.costs[rows]
+        costs[0] += spent  # one sum, so that the blocks do not change its rounding
         spent = costs.sum(axis=0)
-        values.extend(part.values[at])
-    per_query = values.whole()
-    n = len(per_query)
+        values.extend(steps.values[rows])
+    per_query, first_stage = values.whole(), steps.first_stage.sum(axis=0)
     return Curve(measures, docs, spent / n, per_query, *bootstrap.interval(per_query), first_stage / n)
 
 
@@ -176,10 +161,3 @@ def area(x: FloatArray, y: FloatArray, low: float, high: float, *, stepwise: boo
         return float(heights[-1] if high <= low else heights[:-1] @ np.diff(xs) / (high - low))
     heights = np.interp(xs, x, y)
     return float(heights[-1] if high <= low else np.trapezoid(heights, xs) / (high - low))
-
-
-def _depths(steps: Steps) -> IntArray:
-    is_one = np.zeros(int(steps.costs[:, 0].max()) + 1, dtype=bool)  # np.unique loads all of masked arrays
-    for part in steps.parts():
-        is_one[part.costs[:, 0].astype(np.int64)] = True
-    return np.flatnonzero(is_one)

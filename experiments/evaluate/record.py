@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -186,12 +185,10 @@ class QueryRecord:
         return {**vars(self), "rankings": packed(self.rankings, len(self.doc_ids))}
 
     @classmethod
-    def from_line(cls, line: bytes, *, stays: bool = True) -> QueryRecord:
-        """Read a record from its line; ids of one that stays in memory share their texts with other records."""
+    def from_line(cls, line: bytes) -> QueryRecord:
+        """Read a record from its line."""
         fields, _, trace = line.partition(b"\t")
         known: dict[str, Any] = {**from_json(fields), "trace": trace.decode()}
-        if stays:
-            known["doc_ids"] = list(map(sys.intern, known["doc_ids"]))
         known["rankings"] = unpacked(known["rankings"], len(known["doc_ids"]))
         return cls(**known)
 

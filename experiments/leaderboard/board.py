@@ -126,5 +126,7 @@ def _said(reference: Mapping[str, Any]) -> str:
         f"cost. Families count once ({len(families)}, with {len(collections)} pairs of collection and reranker). "
         f"Budgets: {'; '.join(budgets)}. Intervals: {LEVEL:.0%}, {RESAMPLES} bootstrap resamples of the queries. "
         f"▲ above and ▼ below fixed depth: p < {SIGNIFICANT:.2f} by a randomization test, Holm-corrected over the "
-        "policies. CPU ms: the policy's own work for a request of 20 documents; of presets with RAGtune's loop."
+        "policies. CPU ms: the policy's own work for a request of 20 documents; of presets with RAGtune's loop. "
+        "Record: version, digest of the code that replays and measures the policy (without comments) and of its "
+        "settings, date."
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
@@ -16,14 +18,14 @@ import numpy as np
 
 import ragtune
 from experiments.config.progress import Progress
+from experiments.config.sources import Sources
 from experiments.evaluate.curves import area
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
 from experiments.leaderboard.outside import Track, play
 from experiments.publish.files import write_text
 from experiments.replay.build import session_for
-from experiments.replay.component import component
-from experiments.replay.inputs import InputFiles, code_files
+from experiments.replay.inputs import InputFiles, code_files, targets_of
 from experiments.report.study import column_of
 from experiments.study import cellreplay
 from experiments.study.cells import FULL, START, jobs_of, run_jobs
@@ -82,12 +84,15 @@ class Recorder:
                 known = [*self.presets, *installed]
                 raise ConfigError(f"no policy {name!r}: allowed are {', '.join(known)}{did_you_mean(name, known)}")
             if name in self.presets:  # a package that it needs is missing before anything is replayed, not after
-                component(self._first.configuration(self._first.collections[0], self.presets[name]), "estimator")
+                session_for(self._first.configuration(self._first.collections[0], self.presets[name]))
         for name, figures in self._replayed([name for name in names if name in self.presets], progress).items():
             entry = self.presets[name]
             config = self._first.configuration(self._first.collections[0], entry)
             about = {"package": "ragtune", "version": ragtune.__version__, "label": entry.policy.label}
-            about |= {"kind": entry.kind, "code": self._inputs.code_of(config, cellreplay.__name__)[0]}
+            modules = [cellreplay.__name__, area.__module__, *targets_of(config)]
+            settings = [config[group] for group in ("estimator", "scheduler", "assembler")]
+            code = [[name, _statements(file)] for name, file in Sources().files(modules).items()]
+            about |= {"kind": entry.kind, "code": _digest([_digest(code), *settings])}
             yield self._written(name, about, figures, _cpu_ms(config))
         for name in names:
             if name not in self.presets:
@@ -145,7 +150,7 @@ def _grid(unit: str, data: str | None, options: Sequence[str]) -> Grid:
     grid = load_grid(f"leaderboard_{unit}", [*options, *([f"data={data}"] if data else ["data=", DEMO])])
     there = [entry for entry in grid.collections if not data or Path(data, entry.group).is_dir()]
     if not there:
-        known = ", ".join(entry.group for entry in grid.collections)
+        known = ", ".join(dict.fromkeys(entry.group for entry in grid.collections))
         raise ConfigError(f"--data {data}: allowed is a folder with one of {known}")
     return replace(grid, collections=there)
 
@@ -155,6 +160,17 @@ def _about(entry: EntryPoint) -> dict[str, Any]:
     about = {"package": entry.dist and entry.dist.name, "version": entry.dist and entry.dist.version}
     label = f"{entry.name} ({about['package']})"  # no preset's
     return {**about, "label": label, "kind": "outside", "code": _digest([sha256_of(file) for file in files])}
+
+
+@cache  # policies share most files
+def _statements(file: Path) -> str:
+    """A digest of a module without comments and docstrings."""
+    tree = ast.parse(file.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            is_text = [isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in node.body]
+            node.body = [each for each, skip in zip(node.body, is_text, strict=True) if not skip]
+    return _digest([ast.dump(tree)])
 
 
 def _cpu_ms(config: Mapping[str, Any]) -> float:

@@ -31,7 +31,12 @@ def write_score_table(
 
     ``agree`` raises where the work, whose cost is shown, should not begin.
     """
-    _check(order)
+    if order.out.suffix not in (".parquet", ".run"):
+        raise ConfigError(f"--out {str(order.out)!r}: allowed are names that end in .parquet or .run (a TREC run)")
+    if order.max_docs is not None:
+        check_count("--max-docs", order.max_docs, low=1)
+    if order.max_usd is not None:
+        check_number("--max-usd", order.max_usd, low=0.0)
     decisive = {name: config[name] for name in ("dataset", "retriever", "reranker")}
     ours = identity({**decisive, "depth": config["retrieval"]["original_query_depth"], "pairs": order.pairs})
     if _is_complete(order.out, ours):
@@ -132,15 +137,6 @@ def _plan_line(plan: ScorePlan) -> str:
     usd = "price unknown" if "usd" in plan.unknown else f"${cost.usd:,.4f}"
     time = "time unknown" if "latency_ms" in plan.unknown else f"about {_duration(cost.latency_ms / 1000)}"
     return f"{line}; {cost.calls:,} calls, {cost.tokens:,} tokens, {usd}, {time}"
-
-
-def _check(order: Order) -> None:
-    if order.out.suffix not in (".parquet", ".run"):
-        raise ConfigError(f"--out {str(order.out)!r}: allowed are names that end in .parquet or .run (a TREC run)")
-    if order.max_docs is not None:
-        check_count("--max-docs", order.max_docs, low=1)
-    if order.max_usd is not None:
-        check_number("--max-usd", order.max_usd, low=0.0)
 
 
 def _is_complete(out: Path, ours: Mapping[str, Any]) -> bool:

@@ -28,7 +28,7 @@ from experiments.evaluate.summary import Summary
 from experiments.publish.figures import FIXED_DEPTH, Columns, draw_curve
 from ragtune.core import units
 from ragtune.core.errors import DatasetError
-from ragtune.data.files.textfile import read_json, require_id
+from ragtune.data.files.textfile import require_id
 
 CONFIG = "config.yaml"
 SUMMARY = "summary.json"
@@ -59,7 +59,10 @@ def write_results(folder: Path, results: Results, *, picture: bool = True) -> No
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        write_yaml(partial / CONFIG, results.config)
+        config = json.loads(json.dumps(dict(results.config)))  # plain data
+        with naming(partial / CONFIG):
+            text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+            (partial / CONFIG).write_text(text, encoding="utf-8")
         _write_records(partial, (results.records[outcome.query_id] for outcome in results.outcomes))
         write_parquet(partial / "per_query.parquet", per_query_table(results))
         curve = curve_table(results.curve, results.depth_line)
@@ -101,16 +104,12 @@ def read_summary(folder: Path) -> Summary | None:
     if not file.is_file():
         return None
     try:
-        content = read_json(file.read_bytes())
-        if not isinstance(content, dict):
-            raise ValueError("it is no JSON object")
-        return Summary.model_validate(content)
+        return Summary.model_validate_json(file.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
         why = "is missing" if first["type"] == "missing" else f"is {reprlib.repr(first['input'])}: {first['msg']}"
-        raise DatasetError(f"{str(file)!r} is damaged: {'.'.join(map(str, first['loc']))} {why}") from None
-    except ValueError as error:
-        raise DatasetError(f"{str(file)!r} is damaged: {error}") from None
+        name = ".".join(map(str, first["loc"])) or "it"
+        raise DatasetError(f"{str(file)!r} is damaged: {name} {why}") from None
 
 
 def require_summary(folder: Path) -> Summary:
@@ -119,13 +118,6 @@ def require_summary(folder: Path) -> Summary:
     if summary is None:
         raise DatasetError(f"{str(folder)!r} holds no complete run: {SUMMARY} is missing")
     return summary
-
-
-def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
-    """Write plain data as YAML, with the keys in their order."""
-    plain = json.loads(json.dumps(dict(config)))
-    with naming(file):
-        file.write_text(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -24,11 +24,10 @@ def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
     if not enabled or not console.is_terminal:
         yield _lines(label) if enabled else lambda done, total: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import MofNCompleteColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    bar = Bar(*columns, TaskProgressColumn(show_speed=True), TimeRemainingColumn(), console=console, transient=True)
+    bar = Bar(*Bar.get_default_columns(), MofNCompleteColumn(), console=console, transient=True)
     task = bar.add_task(label, total=None)
     started = time.perf_counter()
 

@@ -33,7 +33,7 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
         _require_kind(group, node, made)
         return made
     except (InstantiationException, TypeError, ValueError, ImportError) as error:
-        raise readable(_root(error), group, node) from error
+        raise readable(error, group, node) from error
 
 
 def _require_class(group: str, node: Mapping[str, Any]) -> None:
@@ -51,13 +51,6 @@ def _require_kind(group: str, node: Mapping[str, Any], made: object) -> None:
         )
 
 
-def _root(error: BaseException) -> BaseException:
-    """What went wrong in a constructor, however deep the component lies in its group's file."""
-    while isinstance(error, InstantiationException) and error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
 def complete(made: partial[Any], resources: Mapping[str, Any]) -> Any:
     """Call what lacks arguments with those of the resources that it names and was not given."""
     wanted = inspect.signature(made.func).parameters
@@ -67,6 +60,8 @@ def complete(made: partial[Any], resources: Mapping[str, Any]) -> Any:
 
 def readable(error: BaseException, group: str, node: Mapping[str, Any]) -> Exception:
     """What went wrong in making a component, in the words of the configuration."""
+    while isinstance(error, InstantiationException) and error.__cause__ is not None:  # of a part, however deep
+        error = error.__cause__
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         key = ".".join([group, *map(str, first["loc"])])

@@ -30,35 +30,24 @@ class Finished(Protocol):
 
 R = TypeVar("R", bound=Finished)
 
-_ROOM = 32_000_000
-"""Bytes of lines whose records stay in memory."""
-
 
 class StoredRecords(Mapping[str, R]):
-    """Records by query id. The first stay in memory; the others are read from the file, even after it was removed."""
+    """Records by query id, which are read from the file whenever they are asked for, even after it was removed."""
 
     _descriptor: int
 
     def __init__(self, path: Path, parsed: Callable[[bytes], R]) -> None:
         self._path, self._parsed = path, parsed
         self._places: dict[str, tuple[int, int]] = {}
-        self._held: dict[str, R] = {}
-        self._room = _ROOM
 
-    def put(self, record: R, at: int, length: int) -> None:
-        """Add a record, whose line of so many bytes stands in the file; of several of a query, the last counts."""
+    def put(self, query_id: str, at: int, length: int) -> None:
+        """Note where the line of a record stands in the file; of several of a query, the last counts."""
         if not self._places:
             self._descriptor = os.open(self._path, os.O_RDONLY)
             weakref.finalize(self, os.close, self._descriptor)
-        self._places[record.query_id] = at, length
-        self._held.pop(record.query_id, None)
-        self._room -= length
-        if self._room >= 0:
-            self._held[record.query_id] = record
+        self._places[query_id] = at, length
 
     def __getitem__(self, query_id: str) -> R:
-        if query_id in self._held:
-            return self._held[query_id]
         at, length = self._places[query_id]
         return self._parsed(os.pread(self._descriptor, length, at))
 
@@ -126,7 +115,7 @@ class JournalOf(Generic[R]):
         content, _, checksum = line[:-1].rpartition(b"\t")
         if checksum != _checksum(content):
             raise ValueError(checksum)
-        self.finished.put(self._parsed(content), at, len(content))
+        self.finished.put(self._parsed(content).query_id, at, len(content))
 
     @staticmethod
     @abstractmethod
@@ -145,7 +134,7 @@ class JournalOf(Generic[R]):
             self._end = self._file.truncate(self._file.seek(begin))
             raise
         for record, place in zip(records, places, strict=True):
-            self.finished.put(record, *place)
+            self.finished.put(record.query_id, *place)
 
     def _line(self, content: bytes) -> bytes:
         return b"\t".join((content, _checksum(content))) + b"\n"
@@ -202,4 +191,4 @@ class Journal(JournalOf[QueryRecord]):
 
     @staticmethod
     def _parsed(line: bytes) -> QueryRecord:
-        return QueryRecord.from_line(line, stays=False)
+        return QueryRecord.from_line(line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -70,17 +70,17 @@ def replay(
     upcoming = iter(query_ids)
     query_id = next(upcoming, None)
 
-    def conclude(fresh: Mapping[str, QueryRecord]) -> None:
+    def conclude() -> None:
         nonlocal query_id
         while query_id is not None and query_id in journal.finished:
-            finish(fresh[query_id] if query_id in fresh else journal.finished[query_id])
+            finish(journal.finished[query_id])
             query_id = next(upcoming, None)
 
-    conclude({})
+    conclude()
     progress(len(journal.finished), len(query_ids))
     for records in executor.run(partial(replay_shard, config), todo):
         journal.append(*records)
-        conclude({record.query_id: record for record in records})
+        conclude()
         progress(len(journal.finished), len(query_ids))
 
 

@@ -180,14 +180,12 @@ without a test, {kept} of {len(found)} hold everywhere.
 - made by `{study.command}`
 - code: `{study.git_sha}`
 - {study.measures[0]}; intervals: {study.level:.0%}, {study.resamples} bootstrap resamples; seed {study.seed}
-- mean difference: over the rows of a pair, the pairs of a collection, the collections of a family, and the families
 - holds: all differences that the claim is about are proven to lie above its line, by paired t-tests; fails: one is
   proven to lie below it; two-sided at {SIGNIFICANT:.2f}, both Holm-corrected over the collections, a failure also over
   the comparisons of a collection. A line of .000 can be proven by being ahead only, never by being equal
 - p: the larger of paired t-test and paired randomization test ({study.permutations} random sign vectors) against no
   difference, each Holm-corrected over all comparisons of the claim on that collection
-- a collection is shown with its worst comparison, which was picked for being the worst: its interval is that of one
-  comparison, not of the worst of many. ▼: it falls short as measured
+- a collection is shown with its worst comparison, and the interval of one comparison. ▼: it falls short as measured
 """
 
 

@@ -134,9 +134,8 @@ if the others choose for it. All families together choose {labels[final]}; so do
 the {len(chosen)} choices that leave one out.
 
 Each family of collections is left out in turn. The others choose the policy with the largest mean gain over
-{reference} at equal budgets ({budgets} {study.noun}), over the pairs of a collection, the collections of a family and
-the families; of equals {default}. What the left-out family gets with that policy is what the choice is worth where
-nobody looked. Another policy than {default} is taken only if that is above zero with its interval.
+{reference} at equal budgets ({budgets} {study.noun}); of equals {default}. Another policy than {default} is taken only
+if the left-out families gain by it, with an interval above zero.
 
 - made by `{study.command}`
 - code: `{study.git_sha}`

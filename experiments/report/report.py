@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.curves import FloatArray
-from experiments.publish.figures import Style, styles_of
+from experiments.publish.figures import styles_of
 from experiments.publish.files import write_text
 from experiments.report.claims import claims_page, held
 from experiments.report.families import choice_page, families_page, families_table
@@ -23,12 +23,6 @@ from ragtune.core.units import UNITS as ALL
 
 PAGE = Path(__file__).with_name("page.html")
 STYLE = Path(__file__).with_name("page.css")
-
-
-def styles(study: Study) -> dict[str, Style]:
-    """Styles by policy: no two differ by colour alone."""
-    found = styles_of([policy.kind for policy in study.policies])
-    return {policy.name: style for policy, style in zip(study.policies, found, strict=True)}
 
 
 def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str:
@@ -78,9 +72,9 @@ def _plot(study: Study, collection: StudyCollection, shown: Cells[str]) -> str:
     config = {"displaylogo": False, "displayModeBar": False, "responsive": True}
     figure = graph_objects.Figure()
     lines = {policy.name: collection.curves[policy.name] for policy in study.policies}
-    look = styles(study)
-    for policy in study.policies:
-        line, style = lines[policy.name], look[policy.name]
+    styles = styles_of([policy.kind for policy in study.policies])
+    for policy, style in zip(study.policies, styles, strict=True):
+        line = lines[policy.name]
         shared = {"x": _rounded(line.spent), "visible": True if policy.name in shown else "legendonly"}
         shared |= {"legendgroup": policy.name, "name": policy.label, "line_shape": "hv" if line.steps else "linear"}
         hidden = {"mode": "lines", "line_width": 0, "showlegend": False, "hoverinfo": "skip"}
@@ -147,6 +141,8 @@ def _front(study: Study, cells: Any) -> Table:
 
 def write_study(study: Study, folder: Path, *, report: bool) -> None:
     """Write the tables, Markdown, claims and report."""
+    import pandas as pd
+
     folder.mkdir(parents=True, exist_ok=True)
     cells, policies = cells_table(study), policies_table(study)
     name = "frontier" if study.is_grid else "compare"
@@ -157,11 +153,18 @@ def write_study(study: Study, folder: Path, *, report: bool) -> None:
         _write_csv(folder / "curves.csv", curves_table(study))
     per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
     advice = recommendation(kept, study.measures[0])
-    families = _families(study, folder)
+    families = ""
+    if len({collection.family for collection in study.collections}) > 1:
+        families = families_page(study, _write_csv(folder / "families.csv", families_table(study)))
     write_text(folder / f"{name}.md", markdown(study, kept, kept_policies, advice, families))
     papers = (latex(study, one.name, tables_of(study, one, kept, kept_policies)) for one in study.collections)
     write_text(folder / f"{name}.tex", "\n".join(papers))
-    _write_answers(study, folder)
+    if found := [answer for claim in study.claims if (answer := held(study, claim))]:
+        rows = [answer.rows.assign(claim=answer.claim.name) for answer in found]
+        _write_csv(folder / "claims.csv", pd.concat(rows, ignore_index=True))
+        write_text(folder / "claims.md", claims_page(study, found))
+    if study.choice:
+        write_text(folder / "choice.md", choice_page(study, study.choice))
     page = folder / "report.html"
     if report:
         write_text(page, html(study, cells, policies, advice))
@@ -174,20 +177,3 @@ def _write_csv(file: Path, table: Any) -> Any:
     digits = "%.6g"
     table.to_csv(file, index=False, lineterminator="\n", float_format=digits)
     return table.map(lambda value: float(digits % value) if isinstance(value, float) else value)
-
-
-def _families(study: Study, folder: Path) -> str:
-    if len({collection.family for collection in study.collections}) < 2:
-        return ""
-    return families_page(study, _write_csv(folder / "families.csv", families_table(study)))
-
-
-def _write_answers(study: Study, folder: Path) -> None:
-    import pandas as pd
-
-    if found := [answer for claim in study.claims if (answer := held(study, claim))]:
-        rows = [answer.rows.assign(claim=answer.claim.name) for answer in found]
-        _write_csv(folder / "claims.csv", pd.concat(rows, ignore_index=True))
-        write_text(folder / "claims.md", claims_page(study, found))
-    if study.choice:
-        write_text(folder / "choice.md", choice_page(study, study.choice))

@@ -89,10 +89,7 @@ def load_paper(name: str) -> Paper:
     except ValidationError as error:
         raise readable(error, file.name, {}) from None
     for cell in paper.cells:
-        if cell.expect is not ReproductionVerdict.EQUAL and not cell.why.strip():
-            raise ConfigError(f"{file.name}: cell {cell.cell!r} needs why, since it expects {str(cell.expect)!r}")
-        if isinstance(cell.published, list) and cell.published[0] > cell.published[1]:
-            raise ConfigError(f"{file.name}: cell {cell.cell!r}: the range {cell.published} does not ascend")
+        _require_usable(cell, file.name)
         if unknown := {*cell.run, *cell.against} - paper.settings.keys():
             raise ConfigError(f"{file.name}: settings has no {min(unknown)!r}")
     text = " ".join(word for words in paper.settings.values() for word in words)
@@ -100,3 +97,13 @@ def load_paper(name: str) -> Paper:
         if not any(f"{known}/".startswith(f"{path}/") for known in paper.inputs):
             raise ConfigError(f"{file.name}: inputs has no digest of {path}")
     return paper
+
+
+def _require_usable(cell: PublishedCell, file: str) -> None:
+    named, published = f"{file}: cell {cell.cell!r}", cell.published
+    if cell.expect is not ReproductionVerdict.EQUAL and not cell.why.strip():
+        raise ConfigError(f"{named} needs why, since it expects {str(cell.expect)!r}")
+    if cell.expect is ReproductionVerdict.NOT_HERE and isinstance(published, str):
+        raise ConfigError(f"{named} has no figure: allowed is a published one")
+    if isinstance(published, list) and published[0] > published[1]:
+        raise ConfigError(f"{named}: the range {published} does not ascend")

@@ -139,13 +139,12 @@ def _made_up(n: int, order: str, folder: Path) -> list[str]:
     texts = {
         "corpus.jsonl": [json.dumps({"_id": doc, "text": doc}) for doc in docs],
         "queries.jsonl": [json.dumps({"_id": query, "text": query}) for query in queries],
-        "qrels/test.tsv": [f"{q}\t{doc}\t{10 - i}" for q in queries for i, doc in enumerate(docs[:10])],
+        "qrels/test.tsv": [f"{query}\t{doc}\t{10 - i}" for query in queries for i, doc in enumerate(docs[:10])],
     }
     for name, values in {"first.run": seen, "scores.run": np.tile(worth, (QUERIES, 1))}.items():
         rows = zip(queries, values.tolist(), strict=True)
-        pairs = ((query, *pair) for query, row in rows for pair in sorted(zip(row, docs, strict=True), reverse=True))
         texts[name] = [
-            f"{query} Q0 {doc} {place % n + 1} {value!r} x" for place, (query, value, doc) in enumerate(pairs)
+            f"{query} Q0 {doc} 1 {value!r} x" for query, row in rows for doc, value in zip(docs, row, strict=True)
         ]
     for name, lines in texts.items():
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

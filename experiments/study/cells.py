@@ -119,6 +119,7 @@ def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> 
 def study_of(grid: Grid, cells: Cells, command: str) -> Study:
     """Make a study of the finished cells of a grid."""
     baseline = grid.configuration(grid.collections[0], grid.baseline)
+    full = {entry.name: cells[entry.name, grid.baseline.name, FULL] for entry in grid.collections}
     return Study(
         name=grid.name,
         question=grid.question,
@@ -129,29 +130,16 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         reference=grid.baseline.name,
         columns=[column_of(budget) for budget in grid.budgets],
         measures=list(grid.measures),
-        target_label=_target_label(cells, by_windows=compares_windows(baseline)),
+        target_label=f"the baseline without a limit{'' if compares_windows(baseline) else ', reranked_first order'}",
         resamples=grid.resamples,
         permutations=grid.permutations,
         level=grid.level,
         seed=grid.seed,
-        notes=_gaps(grid, cells),
+        notes=[f"warning: {name}: {n} {what}" for name, cell in full.items() for what, n in cell.warnings.items()],
         claims=grid.claims,
         choice=grid.choice,
         unit=grid.limited,
     )
-
-
-def _gaps(grid: Grid, cells: Cells) -> list[str]:
-    full = {entry.name: cells[entry.name, grid.baseline.name, FULL] for entry in grid.collections}
-    return [f"warning: {name}: {n} {what}" for name, cell in full.items() for what, n in cell.warnings.items()]
-
-
-def _target_label(cells: Cells, *, by_windows: bool) -> str:
-    if by_windows:
-        return "the baseline without a limit"
-    stops = {stop for (_, _, column), cell in cells.items() if column == FULL for stop in cell.stops}
-    is_all = stops <= {"pool_exhausted", "empty_pool"}
-    return f"{'every pool document reranked' if is_all else 'the baseline without a limit'}, reranked_first order"
 
 
 def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> StudyCollection:

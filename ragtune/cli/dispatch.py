@@ -32,8 +32,9 @@ class TerminatedError(KeyboardInterrupt):
 class Command(Protocol):
     """A command is a module; its docstring is what ``--help`` says. It imports what it needs when it runs.
 
-    Two more names are optional: ``VERBATIM = True`` has all words, ``--help`` included, arrive as they are as the only
-    argument that it declares; ``KEPT`` says what an interruption leaves and how to go on.
+    Three more names are optional: ``VERBATIM = True`` has all words, ``--help`` included, arrive as they are as the
+    only argument that it declares; ``KEPT`` says what an interruption leaves and how to go on; ``BAD_INPUT`` is the
+    exit code of bad input where 2 is a verdict.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
@@ -52,6 +53,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefau
 class Parser(argparse.ArgumentParser):
     """Reports in one line which words do not fit, and the option that is spelled nearly so."""
 
+    bad_input = BAD_INPUT
     propose: Callable[[str], str] = staticmethod(lambda name: "")
     """Returns the end of the message for an unknown option, by its name without dashes, that no other one is like."""
 
@@ -59,7 +61,7 @@ class Parser(argparse.ArgumentParser):
         return super().add_subparsers(parser_class=_Subcommand, **options)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"error: {message}; {self.prog} --help says what is allowed{self._meant(message)}\n")
+        self.exit(self.bad_input, f"error: {message}; {self.prog} --help says what is allowed{self._meant(message)}\n")
 
     def _meant(self, message: str) -> str:
         unknown = re.search(r"unrecognized arguments: --([\w-]+)", message)  # two dashes say nothing of likeness
@@ -89,6 +91,7 @@ def declare(command: Command, parser: argparse.ArgumentParser) -> None:
 def run_command(name: str, command: Command, words: Sequence[str]) -> int:
     """Run a command; returns its exit code, 130 if interrupted, else 2 on bad input and 1 on another failure."""
     parser = Parser(prog=f"ragtune {name}")
+    parser.bad_input = getattr(command, "BAD_INPUT", BAD_INPUT)
     declare(command, parser)
     if getattr(command, "VERBATIM", False):
         arguments = parser.parse_args(["--", *words])
@@ -102,7 +105,8 @@ def run_command(name: str, command: Command, words: Sequence[str]) -> int:
             code = command.run(arguments)
         flush_output()
     except (Exception, KeyboardInterrupt) as error:
-        return complain(error, kept=getattr(command, "KEPT", ""))
+        code = complain(error, kept=getattr(command, "KEPT", ""))
+        return parser.bad_input if code == BAD_INPUT else code
     return code
 
 

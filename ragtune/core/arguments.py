@@ -55,14 +55,6 @@ def check_number(name: str, value: object, low: float = -math.inf, high: float =
     raise ConfigError(f"{name}={quoted(value)}: allowed is a number{_range(low, high)}")
 
 
-def check_positive(name: str, value: object) -> float:
-    """``value`` as a finite float above 0."""
-    number = check_number(name, value)
-    if number > 0:
-        return number
-    raise ConfigError(f"{name}={quoted(value)}: allowed is a number > 0")
-
-
 def check_count(name: str, value: object, low: int = 0, high: float = math.inf) -> int:
     """``value`` as an int in [low, high]."""
     found = as_python(value)
@@ -98,14 +90,9 @@ def check_choice(name: str, value: str, allowed: Iterable[str]) -> str:
     raise ConfigError(f"{name}={quoted(value)}: allowed are {', '.join(choices)}{meant}")
 
 
-def check_member(kind: type[EnumT], what: str, value: object) -> EnumT:
+def check_member(kind: type[EnumT], name: str, value: Any) -> EnumT:
     """The member of an enumeration of texts that ``value`` is, or is the text of."""
-    try:
-        return kind(value)
-    except ValueError:
-        known = [member.value for member in kind]
-        meant = did_you_mean(str(value), known)
-        raise ConfigError(f"unknown {what} {quoted(value)}: allowed are {', '.join(known)}{meant}") from None
+    return kind(check_choice(name, value, [member.value for member in kind]))
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -119,8 +119,3 @@ def queries_of(part: Any) -> Mapping[str, Collection[str]]:
 def documents_of(part: Any) -> Mapping[str, Collection[str]]:
     """The documents of each recorded input, whatever the query, from ``recorded_documents()``; compared as queries."""
     return part.recorded_documents() if hasattr(part, "recorded_documents") else {}
-
-
-def doubts_of(part: Any) -> Mapping[str, int]:
-    """Warnings, in words that follow a number, with that number, from a property ``doubts``."""
-    return getattr(part, "doubts", {})

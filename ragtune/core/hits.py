@@ -25,6 +25,18 @@ class Facts(NamedTuple):
     metadata: dict[str, Any]
     token_count: int
 
+    def scored(self, score: float, sources: dict[str, float]) -> ScoredDocument:
+        """The document as a retrieval result."""
+        return ScoredDocument(
+            id=self.id,
+            content=self.content,
+            metadata=self.metadata,
+            token_count=self.token_count,
+            score=score,
+            original_score=score,
+            sources=sources,
+        )
+
 
 class TokenCounts:
     """Tokens of n documents, counted by their positions when they are first asked for."""
@@ -89,7 +101,8 @@ class Entries(_Made[T]):
     @property
     def token_counts(self) -> list[int]:
         """Tokens of each document."""
-        return self._token_counts[self.places].tolist()
+        counts: list[int] = self._token_counts[self.places].tolist()
+        return counts
 
     def some(self, members: Sequence[int]) -> Entries[T]:
         """Those members, as columns."""
@@ -131,16 +144,8 @@ class Hits(_Made[ScoredDocument]):
         return [one.token_count or next(counted) for one in found]
 
     def _at(self, position: int) -> ScoredDocument:
-        score, facts = self.scores[position], self.facts[position]
-        return ScoredDocument(
-            id=facts.id,
-            content=facts.content,
-            metadata=facts.metadata,
-            token_count=facts.token_count,
-            score=score,
-            original_score=score,
-            sources={} if self.source is None else {self.source: score},
-        )
+        score = self.scores[position]
+        return self.facts[position].scored(score, {} if self.source is None else {self.source: score})
 
     @property
     def is_sound(self) -> bool:

@@ -169,32 +169,28 @@ class RunState(NamedTuple):
         return RunState(pool, context, list(self.history), self.book.fork(), BudgetForks())
 
 
-def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
-    """The assembler's documents as far as their tokens are paid for; if it fails, the items best first."""
+def assembled(
+    assembler: BaseAssembler, pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext
+) -> Sequence[ScoredDocument]:
+    """The request's documents as far as their tokens are paid for, given the pool as it ended and the keys of its last
+    ranking; traced. If the assembler fails, the items best first.
+    """
+    if type(assembler).assemble is BaseAssembler.assemble:  # the same, without an object for each document
+        fitting = _what_fits(pool, keys, context)
+        context.trace.add("assembler", "assemble", documents=list(fitting.doc_ids))
+        return fitting
+    items = pool.items_at(keys.positions)
     try:
         with context.tracker.gate:
             documents = list(assembler.assemble(items, context))
-        return _paid(documents, items, context)
+        documents = _paid(documents, items, context)
     except InputError:
         raise
     except Exception as error:
         context.trace.add("assembler", "assembly_failed", error=describe(error))
         context.tracker.restart_assembly()
-        return best_that_fit(assembler.ordering, items, context)
-
-
-def assembled(
-    assembler: BaseAssembler, pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext
-) -> Sequence[ScoredDocument]:
-    """The request's documents, given the pool as it ended and the keys of its last ranking; traced."""
-    documents: Sequence[ScoredDocument]
-    if type(assembler).assemble is BaseAssembler.assemble:  # the same, without an object for each document
-        documents = fitting = _what_fits(pool, keys, context)
-        doc_ids = list(fitting.doc_ids)
-    else:
-        documents = assemble(assembler, pool.items_at(keys.positions), context)
-        doc_ids = [doc.id for doc in documents]
-    context.trace.add("assembler", "assemble", documents=doc_ids)
+        documents = best_that_fit(assembler.ordering, items, context)
+    context.trace.add("assembler", "assemble", documents=[doc.id for doc in documents])
     return documents
 
 

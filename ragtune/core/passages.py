@@ -102,14 +102,8 @@ class PassagePool(CandidatePool):
 
 @dataclass(frozen=True)
 class Reading:
-    """What a request has read of documents in passages.
+    """What a request has read of documents in passages."""
 
-    Attributes:
-        documents: the documents, each with the numbers and the place of its best passage.
-        unread: the passages without a score.
-        dropped: why documents have no score, none of whose passages has one.
-    """
-
-    documents: CandidatePool
-    unread: Entries[PoolItem]
-    dropped: dict[str, str]
+    documents: CandidatePool  # each with the numbers and the place of its best passage
+    unread: Entries[PoolItem]  # the passages without a score
+    dropped: dict[str, str]  # why documents have no score, none of whose passages has one

@@ -60,7 +60,8 @@ class RankPlaces(NamedTuple):
     def _agreement(self, depths: IntArray) -> FloatArray:
         """The share of the first documents that both rankings have, shape (q, d), at depths of that shape or (1, d)."""
         within = np.arange(self.places.shape[1]) < depths[..., None]
-        return ((self.places[:, None] < depths[..., None]) & within).sum(axis=2) / np.maximum(depths, 1)
+        share: FloatArray = ((self.places[:, None] < depths[..., None]) & within).sum(axis=2) / np.maximum(depths, 1)
+        return share
 
 
 def overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10) -> float:

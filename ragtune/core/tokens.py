@@ -50,7 +50,8 @@ def count_each(texts: Sequence[str]) -> list[int]:
     words = np.concatenate([[0], pieces.cumsum()])[begins.searchsorted(bounds)]
     is_mark = kinds == ord(".")
     marks = [np.count_nonzero(is_mark[begin:end]) for begin, end in pairwise(bounds.tolist())]
-    return (np.diff(words) + marks).tolist()
+    counts: list[int] = (np.diff(words) + marks).tolist()
+    return counts
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:

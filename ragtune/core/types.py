@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, cast
 
@@ -62,7 +63,8 @@ class ScoredDocument(BaseModel):
 
     @field_serializer("metadata", when_used="json")
     def _plain_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        return plain(metadata)
+        plainly: dict[str, Any] = plain(metadata)
+        return plainly
 
     def __hash__(self) -> int:
         return hash((self.id, self.score, self.reranker_score))
@@ -205,16 +207,10 @@ class RemainingBudgetView(NamedTuple):
     def affordable(self, doc_ids: Sequence[str], strategy: str) -> list[str]:
         """The longest prefix of ``doc_ids`` that every unit affords; prices grow with the batch."""
         wanted = list(doc_ids[: self.remaining_rerank_docs])
-        low, high = 0, len(wanted)
         if not wanted or self.affords(self.price(wanted, strategy)):
             return wanted
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.affords(self.price(wanted[:middle], strategy)):
-                low = middle
-            else:
-                high = middle - 1
-        return wanted[:low]
+        sizes = range(1, len(wanted))
+        return wanted[: bisect(sizes, False, key=lambda n: not self.affords(self.price(wanted[:n], strategy)))]
 
     def affords(self, cost: CostObject) -> bool:
         """Whether ``cost`` fits into every unit, leaving the assembly buffer untouched."""

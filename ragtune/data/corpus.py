@@ -178,16 +178,7 @@ class Corpus:
 
     def scored(self, doc_id: str, score: float, sources: dict[str, float] | None = None) -> ScoredDocument:
         """Return the document as a retrieval result; ``score`` is a finite number."""
-        known, score = self._fact(self.position(doc_id)), float(score)
-        return ScoredDocument(
-            id=doc_id,
-            content=known.content,
-            metadata=known.metadata,
-            score=score,
-            original_score=score,
-            token_count=known.token_count,
-            sources=sources or {},
-        )
+        return self._fact(self.position(doc_id)).scored(float(score), sources or {})
 
     def hits_at(self, positions: Sequence[int], scores: Sequence[float], source: str | None = None) -> Hits:
         """Return the documents at these positions as results, best first, whose ``sources`` name ``source`` alone."""

@@ -31,17 +31,15 @@ class DocumentVectors(Component):
     @cached_property
     def matrix(self) -> NDArray[np.float32]:
         """Shape (documents, d), rows L2-normalised, in the corpus's order."""
-        return self._cache.fetch(f"{self._corpus.digest} {self._embedder.name}", self._build, _save, self._load)
-
-    def _build(self) -> NDArray[np.float32]:
-        return self._embedder.embed(self._corpus.contents)
+        return self._cache.fetch(
+            f"{self._corpus.digest} {self._embedder.name}",
+            lambda: self._embedder.embed(self._corpus.contents),
+            lambda vectors, folder: np.save(folder / _FILE, vectors),
+            self._load,
+        )
 
     def _load(self, folder: Path) -> NDArray[np.float32]:
         vectors: NDArray[np.float32] = np.load(folder / _FILE, mmap_mode="r")
         if len(vectors) != len(self._corpus):
             raise ValueError(f"{len(vectors)} vectors for {len(self._corpus)} documents")
         return vectors
-
-
-def _save(vectors: NDArray[np.float32], folder: Path) -> None:
-    np.save(folder / _FILE, vectors)

@@ -24,11 +24,9 @@ def model_identity(model: str, revision: str | None = None) -> str | None:
     if folder.is_dir():
         return f"sha256:{_folder_digest(folder.resolve())}"
     require_models("a model")
-    try:
-        from huggingface_hub import try_to_load_from_cache
-        from huggingface_hub.errors import HFValidationError
-    except ImportError:  # a package of the hub's client is missing: loading the model will say which
-        return None
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
     try:
         config = try_to_load_from_cache(model, "config.json", revision=revision)
     except HFValidationError:  # no hub model can have that name; loading it will say so
@@ -43,7 +41,8 @@ def load_model(model: str, revision: str | None, load: Callable[[str, bool], T])
     try:
         if folder.is_dir():
             return load(str(folder), True)
-        if _is_path(model):
+        # A hub name is NAME or OWNER/NAME; a path has more separators, or starts like one.
+        if model.startswith((".", "~", os.sep)) or model.replace(os.sep, "/").count("/") > 1:
             raise FileNotFoundError("there is no such folder")
         if model_identity(model, revision) is not None:
             return load(model, True)
@@ -61,11 +60,6 @@ def require_models(feature: str) -> None:
     """Check that the extra ``models`` is installed."""
     if find_spec("sentence_transformers") is None:
         raise MissingExtraError(feature, "models")
-
-
-def _is_path(model: str) -> bool:
-    # A hub name is NAME or OWNER/NAME; a path has more separators, or starts like one.
-    return model.startswith((".", "~", os.sep)) or model.replace(os.sep, "/").count("/") > 1
 
 
 def _help(model: str, reason: str) -> str:

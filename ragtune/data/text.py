@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from itertools import groupby, pairwise
 
@@ -81,8 +81,9 @@ def _pairs(characters: Sequence[str]) -> list[str]:
 
 def all_words(text: str) -> list[str]:
     """Words of any length in lower case and NFKC, with marks, ``++`` and ``#``; no letter after an apostrophe."""
-    lowered = text.lower() if text.isascii() else _folded(text)
-    return _any_length(text.isascii()).findall(lowered)
+    if text.isascii():
+        return _ascii_of_any_length().findall(text.lower())
+    return _of_any_length().findall(_folded(text))
 
 
 def words_and_bigrams(text: str) -> list[str]:
@@ -101,35 +102,9 @@ def _folded(text: str) -> str:
 
 
 @cache
-def _with_marks() -> re.Pattern[str]:
-    return re.compile(rf"[\w{_marks()}]{{2,}}")
-
-
-@cache
-def _unspaced_or_marked() -> re.Pattern[str]:
-    return re.compile(rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])[\w{_marks()}]){{2,}})")
-
-
-@cache
-def _characters() -> re.Pattern[str]:
-    """A character together with the marks that follow it, as in Thai."""
-    return re.compile(rf".[{_marks()}]*")
-
-
-@cache
-def _any_length(is_ascii: bool) -> re.Pattern[str]:
-    return re.compile(_pattern(r"\w" if is_ascii else rf"[\w{_marks()}]"))
-
-
-@cache
-def _mixed() -> re.Pattern[str]:
-    other = _pattern(rf"(?:(?![{_CJK}])[\w{_marks()}])")
-    return re.compile(f"([{_CJK}]+)|({other})")
-
-
-def _pattern(character: str) -> str:
-    alone = r"(?<!\w['\u2019])[^\W_](?!['\u2019]\w)"
-    return f"{_LANGUAGE}|{character}{{2,}}|{alone}"
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern in which MARKS stands for all combining marks."""
+    return re.compile(pattern.replace("MARKS", _marks()) if "MARKS" in pattern else pattern)
 
 
 @cache
@@ -139,6 +114,18 @@ def _marks() -> str:
     ends = sorted(place for place in places if place + 1 not in places)
     return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
 
+
+def _any_length(character: str) -> str:
+    alone = r"(?<!\w['\u2019])[^\W_](?!['\u2019]\w)"
+    return f"{_LANGUAGE}|{character}{{2,}}|{alone}"
+
+
+_with_marks = partial(_compiled, r"[\wMARKS]{2,}")
+_unspaced_or_marked = partial(_compiled, rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])[\wMARKS]){{2,}})")
+_characters = partial(_compiled, ".[MARKS]*")  # each together with the marks that follow it, as in Thai
+_ascii_of_any_length, _of_any_length = (partial(_compiled, _any_length(one)) for one in (r"\w", r"[\wMARKS]"))
+_OTHER = _any_length(rf"(?:(?![{_CJK}])[\wMARKS])")
+_mixed = partial(_compiled, f"([{_CJK}]+)|({_OTHER})")
 
 STOPWORDS = frozenset(
     re.findall(

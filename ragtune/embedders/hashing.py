@@ -22,8 +22,7 @@ class HashingEmbedder(BaseEmbedder):
     Component h(t) mod ``dims`` of a text's vector is the sum over its terms t, with repetitions, of the sign that a bit
     of h(t) says; h is BLAKE2b, sums are of integers, so the vectors are the same bits on every platform. The cosine of
     two texts estimates that of their term counts without bias. For tests and baselines: it knows words, not meanings.
-    Terms are those of version 1 of the text analysis for good, so that collections that were made with it stay
-    readable.
+    Terms are those of version 1 of the text analysis, so that collections that were made with it stay readable.
     """
 
     def __init__(self, dims: int = 256) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -90,6 +91,10 @@ class Passages(Component):
         ]
         context.trace.add("controller", "split", documents=len(pool), passages=len(ranked))
         return PassagePool(pool.roster, ranked, parents[order], self.average)
+
+    def count(self, text: str) -> int:
+        """Number of passages of a text that may be read."""
+        return min(len(spans(text, self.tokens)), self.most or sys.maxsize)
 
     def prepare(self) -> None:
         """Make the vectors ready, outside any request's clock."""

@@ -204,9 +204,6 @@ def budget_of(limits: Mapping[str, float | None]) -> CostBudget:
     if unknown or not given:
         problem = f"unknown limit {', '.join(map(repr, unknown))}" if unknown else "no budget given"
         raise ConfigError(f"{problem}: name at least one of {', '.join(LIMITS)}")
-    for name, limit in limits.items():
-        if isinstance(limit, bool | str):
-            raise ConfigError(f"{name}={limit!r}: allowed is a number")
     try:
         # Nothing is assembled from these tokens, so the reranker may have them all.
         return CostBudget.only(**given, assembly_token_buffer=0)

@@ -171,10 +171,8 @@ class Ranking(Sequence[RankedDocument]):
 
 
 def evidence_of(output: ControllerOutput) -> tuple[Mapping[str, float], float | None]:
-    """By how much each source agrees better with the others than the reranker, and its correlation with them all.
-
-    The correlation is that of the first documents: later ones are chosen by the scores of earlier ones.
-    """
+    """By how much each source agrees better with the others than the reranker, and its correlation with them all."""
+    # The correlation is that of the first documents: later ones are chosen by the scores of earlier ones.
     values = [event.details for event in output.trace.find("value", "estimator")]
     correlations = (each.get(CORRELATION) for each in values if each.get("scored", 0) >= _LEAST_DOCS)
     return values[-1].get(MARGINS, {}) if values else {}, next(correlations, None)

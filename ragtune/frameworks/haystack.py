@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.core.plain import quoted
-from ragtune.facade.ranking import RankedDocument
 from ragtune.frameworks.shared import ESTIMATED, first_scores, if_all, reranker_from, signals_of, warn_of
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.core.errors import SerializationError
     from haystack.utils import deserialize_callable, serialize_callable
+    from haystack.utils.misc import _deduplicate_documents  # as all rankers of Haystack do
 except ImportError as error:
     raise MissingExtraError("ragtune.frameworks.haystack", "haystack") from error
 
@@ -38,6 +39,8 @@ class BudgetedRanker:
     def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
         self._model, self._top_k, self._signals, self._options = model, top_k, list(signals), options
         self._reranker = reranker_from(model, options)
+        if top_k is not None:
+            check_count("top_k", top_k, low=1)
 
     def warm_up(self) -> None:
         self._reranker.warm_up()
@@ -46,8 +49,10 @@ class BudgetedRanker:
     def run(self, query: str, documents: list[Document], top_k: int | None = None) -> dict[str, list[Document]]:
         """The documents, best first, as copies with their new ``score``: the model's, or an estimate.
 
-        ``meta["estimated"]`` is true where it is an estimate.
+        ``meta["estimated"]`` is true where it is an estimate. Of documents with the same id the one with the highest
+        score is kept, as by Haystack's rankers.
         """
+        documents = _deduplicate_documents(documents)
         ranking = self._reranker.rank(
             query,
             [document.content for document in documents],  # type: ignore[misc]  # one without is refused by name
@@ -57,7 +62,11 @@ class BudgetedRanker:
             top_k=self._top_k if top_k is None else top_k,
         )
         warn_of(ranking)
-        return {"documents": [_scored(documents[ranked.index], ranked) for ranked in ranking]}
+        found = [
+            replace(given := documents[one.index], score=one.score, meta={**given.meta, ESTIMATED: one.estimated})
+            for one in ranking
+        ]
+        return {"documents": found}
 
     def to_dict(self) -> dict[str, Any]:
         """What a pipeline's file keeps of this component."""
@@ -81,7 +90,3 @@ class BudgetedRanker:
         if isinstance(model, dict):
             arguments = {**arguments, "model": deserialize_callable(model[_FUNCTION])}
         return default_from_dict(cls, {**data, "init_parameters": arguments})
-
-
-def _scored(document: Document, ranked: RankedDocument) -> Document:
-    return replace(document, score=ranked.score, meta={**document.meta, ESTIMATED: ranked.estimated})

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragtune.core.errors import MissingExtraError
-from ragtune.facade.ranking import RankedDocument
 from ragtune.facade.reranker import BudgetedReranker
 from ragtune.frameworks.shared import ESTIMATED, first_scores, reranker_from, signals_of, warn_of
 
@@ -61,9 +60,8 @@ class BudgetedCompressor(BaseDocumentCompressor):
         signals = signals_of(self.signals, [document.metadata for document in documents])
         ranking = self._reranker.rank(query, texts, scores, signals=signals, top_k=self.top_k)
         warn_of(ranking)
-        return [_scored(documents[ranked.index], ranked) for ranked in ranking]
-
-
-def _scored(document: Document, ranked: RankedDocument) -> Document:
-    metadata = {**document.metadata, SCORE: ranked.score, ESTIMATED: ranked.estimated}
-    return document.model_copy(update={"metadata": metadata})
+        marks = [{SCORE: one.score, ESTIMATED: one.estimated} for one in ranking]
+        found = [documents[one.index] for one in ranking]
+        return [
+            one.model_copy(update={"metadata": one.metadata | mark}) for one, mark in zip(found, marks, strict=True)
+        ]

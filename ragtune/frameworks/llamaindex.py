@@ -76,22 +76,19 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
             EventPayload.TOP_K: top_n,
         }
         with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
-            found = self._reranked(nodes, query_bundle)
+            ranking = self._reranker.rank(
+                query_bundle.query_str,
+                [node.node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes],
+                first_scores((node.score, node.node.metadata) for node in nodes),
+                vectors=if_all(node.node.embedding for node in nodes),
+                signals=signals_of(self.signals, [node.node.metadata for node in nodes]),
+                top_k=self.top_k,
+            )
+            warn_of(ranking)
+            found = [NodeWithScore(node=_marked(nodes[one.index].node, one), score=one.score) for one in ranking]
             event.on_end(payload={EventPayload.NODES: found})
         _dispatcher.event(ReRankEndEvent(nodes=found))
         return found
-
-    def _reranked(self, nodes: list[NodeWithScore], query_bundle: QueryBundle) -> list[NodeWithScore]:
-        ranking = self._reranker.rank(
-            query_bundle.query_str,
-            [node.node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes],
-            first_scores((node.score, node.node.metadata) for node in nodes),
-            vectors=if_all(node.node.embedding for node in nodes),
-            signals=signals_of(self.signals, [node.node.metadata for node in nodes]),
-            top_k=self.top_k,
-        )
-        warn_of(ranking)
-        return [NodeWithScore(node=_marked(nodes[ranked.index].node, ranked), score=ranked.score) for ranked in ranking]
 
 
 def _marked(node: BaseNode, ranked: RankedDocument) -> BaseNode:

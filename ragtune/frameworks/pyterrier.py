@@ -68,15 +68,12 @@ class BudgetedTransformer(pt.Transformer):
             return _ranked(inp, [])
         if count := int(inp["qid"].isna().sum()):
             raise InputError(f"{count} of {len(inp)} rows have no qid: allowed is one for each row")
-        queries = [self._first_stage(rows) for _, rows in inp.groupby("qid", sort=False)]
+        by_rank = "rank" in inp and "score" not in inp
+        groups = [rows for _, rows in inp.groupby("qid", sort=False)]
+        queries = [rows.sort_values("rank", kind="stable") if by_rank else rows for rows in groups]
         rankings = self._reranker.rank_many([self._job(rows) for rows in queries], top_k=self.top_k)
         warn_of(*rankings)
         return pd.concat(map(_ranked, queries, rankings), ignore_index=True)
-
-    @staticmethod
-    def _first_stage(rows: pd.DataFrame) -> pd.DataFrame:
-        is_ranked = "rank" in rows and "score" not in rows
-        return rows.sort_values("rank", kind="stable") if is_ranked else rows
 
     def _job(self, rows: pd.DataFrame) -> Job:
         scores, vectors = (rows[name].tolist() if name in rows else None for name in ("score", "doc_vec"))

@@ -13,7 +13,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from ragtune.core.arguments import check_count, check_number, check_positive
+from ragtune.core.arguments import check_count, check_number
 from ragtune.core.batches.failures import CircuitBreaker
 from ragtune.core.errors import LLMError
 from ragtune.core.request.clock import Clock
@@ -49,7 +49,7 @@ class Settings:
     follow_redirects: bool = False
 
     def __post_init__(self) -> None:
-        check_positive(f"{self.who} timeout_s", self.timeout_s)
+        check_number(f"{self.who} timeout_s", self.timeout_s, low=1e-9)
         for name, low in {"max_retries": 0, "concurrency": 1, "breaker_failures": 1}.items():
             check_count(f"{self.who} {name}", getattr(self, name), low=low)
         for name in ("backoff_initial_s", "breaker_cooldown_s"):

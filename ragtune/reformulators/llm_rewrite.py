@@ -50,10 +50,7 @@ class LLMReformulator(BaseReformulator):
         self.llm.prepare()
 
     def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
-        """At most ``context.num_reformulations`` texts, none of them blank, the query or another one again.
-
-        A blank query is not asked about.
-        """
+        """At most ``context.num_reformulations`` texts, none of them blank, the query or another one again."""
         if self._has_nothing_to_ask(context):
             return []
         limit = AnswerLimit(self._answer_tokens(context), f"max_tokens_each={self.max_tokens_each}").within(

@@ -53,8 +53,12 @@ class RM3Reformulator(BaseReformulator):
         self.resolution = check_count("rm3 resolution", resolution, low=fb_terms)
         self._size = len(corpus)
         key = f"{corpus.digest} {analyzer_id()}"
-        cache = DiskCache("rm3", cache_dir)
-        self._statistics = cache.fetch(key, lambda: term_statistics(corpus.contents), _save, _load)
+        self._statistics: Mapping[str, tuple[int, str]] = DiskCache("rm3", cache_dir).fetch(
+            key,
+            lambda: term_statistics(corpus.contents),
+            lambda found, folder: (folder / _FILE).write_text(json.dumps(found), encoding="utf-8"),
+            lambda folder: json.loads((folder / _FILE).read_text(encoding="utf-8")),
+        )
 
     def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
         """One expanded query; none if the query has no term, nothing was found, or no term passes the limits."""
@@ -116,11 +120,3 @@ def _document_weights(documents: Sequence[ScoredDocument]) -> list[float]:
         scores = [score - low for score in scores]
     total = math.fsum(scores)
     return [score / total if total > 0 else 1.0 / len(scores) for score in scores]
-
-
-def _save(statistics: Mapping[str, tuple[int, str]], folder: Path) -> None:
-    (folder / _FILE).write_text(json.dumps(statistics), encoding="utf-8")
-
-
-def _load(folder: Path) -> Mapping[str, tuple[int, str]]:
-    return json.loads((folder / _FILE).read_text(encoding="utf-8"))

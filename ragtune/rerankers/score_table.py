@@ -70,7 +70,7 @@ class ScoreTable:
         ties: order of equal scores: ``first_stage`` (rule O4), or ``trec_eval`` (descending document ids).
 
     Attributes:
-        doubts: see :func:`ragtune.core.component.doubts_of`: a scale that is probably another one.
+        doubts: warnings, in words that follow a number, with that number: a scale that is probably another one.
 
     Raises:
         ScoreTableError: if the file is missing or malformed, or holds a number that the scale does not allow.

@@ -53,7 +53,9 @@ class BM25Retriever(BaseRetriever):
         self._corpus = corpus
         self._tie_ranks = corpus.id_ranks
         key = f"{corpus.digest} {analyzer_id()} bm25s-{version('bm25s')} {self.method} k1={self.k1!r} b={self.b!r}"
-        self._index = DiskCache("bm25", cache_dir).fetch(key, self._build, _save, _load)
+        self._index = DiskCache("bm25", cache_dir).fetch(
+            key, self._build, lambda index, folder: index.save(folder, show_progress=False), _load
+        )
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         known = self._index.get_tokens_ids(terms(context.query))
@@ -139,10 +141,6 @@ def _scored(
         if len(files) > 1:
             _log.info("bm25: %d of %d runs of postings scored", number, len(files))
     return {"data": np.asarray(data), "indices": np.asarray(indices), "indptr": starts, "num_docs": size}
-
-
-def _save(index: Any, folder: Path) -> None:
-    index.save(folder, show_progress=False)
 
 
 def _load(folder: Path) -> Any:

@@ -22,8 +22,6 @@ class DenseRetriever(BaseRetriever):
 
     Scores are in [-1, 1], rounded to 6 decimals, so that float32 noise does not decide between equal documents. Every
     document has a score, so min(top_k, collection) documents are returned. A query whose vector is zero finds nothing.
-    The document vectors are cached on disk, keyed by corpus and embedder, and memory-mapped. They are made by
-    :meth:`prepare`, or on the first query.
     """
 
     def __init__(self, corpus: Corpus, embedder: BaseEmbedder, cache_dir: str | Path | None = AUTO) -> None:

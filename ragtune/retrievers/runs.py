@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from ragtune.core.arrays import IntArray
 from ragtune.core.component import declare_files
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
-from ragtune.core.plain import quoted
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
-from ragtune.data.join import form_hint
+from ragtune.data.join import joined
 from ragtune.data.runs.run import Run
 from ragtune.data.runs.runfile import read_run, source_name
 
@@ -40,8 +37,7 @@ class RunsRetriever(BaseRetriever):
         if len(files) > 1 and fusion is None:
             raise ConfigError(f"{len(files)} runs need a fusion: give retriever.fusion")
         self._fusion = fusion if len(files) > 1 else None
-        self._runs = {name: self._read(file) for name, file in zip(names, files, strict=True)}
-        self._files = dict(zip(names, files, strict=True))
+        self._runs = {name: (file, *self._read(file)) for name, file in zip(names, files, strict=True)}
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         if context.round != ORIGINAL:
@@ -50,7 +46,7 @@ class RunsRetriever(BaseRetriever):
                 "use reformulator=identity, or a live retriever"
             )
         lists = {}
-        for name, (run, places) in self._runs.items():
+        for name, (_, run, places) in self._runs.items():
             documents, scores = run.best(context.query_id, top_k)
             lists[name] = self._corpus.hits_at(places[documents].tolist(), scores, name)
         if self._fusion is None:
@@ -58,19 +54,14 @@ class RunsRetriever(BaseRetriever):
         return self._fusion.fuse(lists)
 
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
-        return {f"run {self._files[name].name}": run for name, (run, _) in self._runs.items()}
+        return {f"run {file.name}": run for file, run, _ in self._runs.values()}
 
     def _read(self, file: Path) -> tuple[Run, IntArray]:
         """The run, and the positions of its documents in the corpus."""
         run = read_run(file)
         places = self._corpus.places(run.doc_ids)
-        if unknown := sorted(run.doc_ids[i] for i in np.flatnonzero(places < 0).tolist()):
-            known = len(run.doc_ids) - len(unknown)
-            named = frozenset(run.doc_ids)
-            others = (doc_id for doc_id in self._corpus.doc_ids if doc_id not in named)
-            raise DatasetError(
-                f"run file {str(file)!r} names {len(unknown)} documents that the corpus does not hold, "
-                f"e.g. {', '.join(map(quoted, unknown[:3]))}; {known} of its {len(run.doc_ids)} documents match, the "
-                f"corpus has {len(self._corpus)}, e.g. {quoted(self._corpus.doc_ids[0])}{form_hint(unknown, others)}"
-            )
+        if (places < 0).any():
+            known = dict.fromkeys(self._corpus.doc_ids)
+            join = joined(f"documents of run file {str(file)!r}", run.doc_ids, "the corpus", known)
+            raise DatasetError(f"{join.missing} {join.gap}")
         return run, places

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-import numpy as np
-
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import propose
-from ragtune.core.policy.scaling import tail, top_k_threshold
+from ragtune.core.policy.scaling import tail
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.schedulers.greedy import BatchScheduler
+from ragtune.schedulers.greedy import BatchScheduler, below_top
 
 
 class CascadeScheduler(BatchScheduler):
@@ -52,7 +50,7 @@ class CascadeScheduler(BatchScheduler):
                 f"scheduler.limits names {', '.join(unknown)}: registered strategies are {', '.join(budget.strategies)}"
             )
         batch = self.chosen(pool)
-        promise = self._promise(pool, batch)
+        promise = float(tail(below_top(pool, pool.positions(batch), self.k)).mean())
         diagnostics = {"top_k_probability": round(promise, 6)}
         takes_over = budget.strategies[0] in budget.closed
         if takes_over or (promise >= self.escalate_above and len(pool.reranked) >= self.min_docs):
@@ -61,13 +59,6 @@ class CascadeScheduler(BatchScheduler):
                 if isinstance(proposal, BatchProposal):
                     return proposal
         return propose(batch, budget, diagnostics=diagnostics)
-
-    def _promise(self, pool: CandidatePool, batch: list[str]) -> float:
-        belief = pool.belief_or_empirical()
-        threshold = top_k_threshold(belief.key[pool.ranked], self.k)
-        positions = pool.positions(batch)
-        deviation = np.sqrt(np.maximum(belief.variance[positions], 1e-12))
-        return float(tail((threshold - belief.key[positions]) / deviation).mean())
 
     def _left(self, pool: CandidatePool) -> dict[str, int]:
         sent = Counter(batch.strategy for batch in pool.batches for _ in batch.positions)

@@ -38,26 +38,20 @@ class GateScheduler(BaseScheduler):
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord | None:
         if not pool.batches and len(pool) > self.k:
             tops = [_top(scores, self.k) for scores in scores_by_stage(pool.entries).values()]
-            name, value, limit = (
-                ("agreement", _agreement(tops, self.k), self.agreement)
-                if len(tops) > 1
-                else ("margin", self._margin(pool), self.margin)
-            )
+            if len(tops) > 1:
+                shared = np.mean([len(one & other) / self.k for one, other in combinations(tops, 2)])
+                name, value, limit = "agreement", float(shared), self.agreement
+            else:
+                even = np.linspace(0.0, 1.0, len(pool))[-self.k :].std()
+                best = np.sort(pool.roster.first_stage_scores)[-self.k :]
+                name, value, limit = "margin", float(best.std() / even), self.margin
             if value >= limit:
                 details = {name: round(value, 6), "threshold": limit, "k": self.k}
                 return StopRecord(reason="gate_closed", source="scheduler", details=details)
         return self.scheduler.select_batch(pool, budget)
-
-    def _margin(self, pool: CandidatePool) -> float:
-        even = np.linspace(0.0, 1.0, len(pool))[-self.k :].std()
-        return float(np.sort(pool.roster.first_stage_scores)[-self.k :].std() / even)
 
 
 def _top(scores: FloatArray, k: int) -> set[int]:
     """Positions of the k best documents of a first stage, those of its rewrites included."""
     outside = np.sort(scores[~np.isnan(scores)])[::-1][k : k + 1]
     return set(np.flatnonzero(scores > outside if len(outside) else ~np.isnan(scores)).tolist())
-
-
-def _agreement(tops: list[set[int]], k: int) -> float:
-    return float(np.mean([len(one & other) / k for one, other in combinations(tops, 2)]))

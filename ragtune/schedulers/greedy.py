@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ragtune.core.arguments import check_count
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
 from ragtune.core.policy.batching import choose, propose
+from ragtune.core.policy.scaling import top_k_threshold
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
@@ -19,6 +23,13 @@ class BatchScheduler(BaseScheduler):
     def chosen(self, pool: CandidatePool, count: int | None = None) -> list[str]:
         """The documents of the next batch, best first: ``count`` of them, or ``batch_size``."""
         return choose(pool, self.batch_size if count is None else count, self.acquisition)
+
+
+def below_top(pool: CandidatePool, positions: IntArray, k: int) -> FloatArray:
+    """By how many deviations of its own each document's key lies below the top-k threshold, shape (len(positions),)."""
+    belief = pool.belief_or_empirical()
+    threshold = top_k_threshold(belief.key[pool.ranked], k)
+    return (threshold - belief.key[positions]) / np.sqrt(np.maximum(belief.variance[positions], 1e-12))
 
 
 class GreedyScheduler(BatchScheduler):

@@ -7,10 +7,10 @@ import numpy as np
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import propose
-from ragtune.core.policy.scaling import tail, top_k_threshold
+from ragtune.core.policy.scaling import tail
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.schedulers.greedy import BatchScheduler
+from ragtune.schedulers.greedy import BatchScheduler, below_top
 
 
 class SettledScheduler(BatchScheduler):
@@ -37,7 +37,7 @@ class SettledScheduler(BatchScheduler):
         self.min_docs = check_count("scheduler.min_docs", min_docs)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
-        chance = self._chance_of_change(pool)
+        chance = float(tail(np.abs(below_top(pool, pool.eligible, self.k))).max())  # by the likeliest candidate
         if chance < self.threshold and pool.scored_since_growth >= self.min_docs:
             return StopRecord(
                 reason="top_k_settled",
@@ -45,11 +45,3 @@ class SettledScheduler(BatchScheduler):
                 details={"chance_of_change": round(chance, 6), "threshold": self.threshold, "k": self.k},
             )
         return propose(self.chosen(pool), budget, diagnostics={"chance_of_change": round(chance, 6)})
-
-    def _chance_of_change(self, pool: CandidatePool) -> float:
-        """The likeliest change that scoring one more candidate would bring."""
-        belief = pool.belief_or_empirical()
-        threshold = top_k_threshold(belief.key[pool.ranked], self.k)
-        eligible = pool.eligible
-        deviation = np.sqrt(np.maximum(belief.variance[eligible], 1e-12))
-        return float(tail(np.abs(belief.key[eligible] - threshold) / deviation).max())

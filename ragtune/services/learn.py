@@ -131,9 +131,7 @@ class Learner:
             state = json.loads(self._file.read_text(encoding="utf-8"))
             for name in _EVIDENCE:
                 found, known = np.array(state[name]), np.asarray(getattr(self, f"_{name}"))
-                if found.shape != known.shape or found.dtype.kind not in {"f": "if"}.get(
-                    known.dtype.kind, known.dtype.kind
-                ):
+                if found.shape != known.shape or not np.can_cast(found.dtype, known.dtype):
                     raise ValueError(name)
                 setattr(self, f"_{name}", found.astype(known.dtype) if found.ndim else found.item())
             is_same = state[_KIND] == self._tolerance

@@ -3,8 +3,6 @@
 ``make chaos`` runs them; ``CHAOS_SEED`` chooses other moments. The plain test suite leaves them out.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Score caches that are cut, garbled or foreign: no error, no traceback, and never a wrong score."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sqlite3

@@ -1,7 +1,5 @@
 """kill -9 of PostgreSQL and of its clients while documents are ingested and searched."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

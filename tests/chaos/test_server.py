@@ -5,8 +5,6 @@ docs/howto/rerank-server.md. Run it with ``-s`` to see the table. It fails on co
 something took.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -20,9 +18,8 @@ import httpx2
 import psutil
 import pytest
 import serve_process
+from llm_server import Fault
 from patience import HANG_S
-
-from tests.support.llm_server import Fault
 
 PATH = "/v2/rerank"
 JSON = {"Content-Type": "application/json"}

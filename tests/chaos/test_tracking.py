@@ -1,7 +1,5 @@
 """The tracking server killed between any two requests; stores that are locked, foreign or broken: no result is lost."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """kill -9 of ``run.py`` and of worker processes: a clear end or a recovery, and a byte-identical resumption."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What the contract suites share. Each suite runs over a table of factories: add a line to cover a new component."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from functools import cache

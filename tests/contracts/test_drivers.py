@@ -1,7 +1,5 @@
 """Whatever the policy, and whatever drives it, a query beside others gets the answer that it gets alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing

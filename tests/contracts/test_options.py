@@ -1,7 +1,5 @@
 """A bad option of a component is refused when it is made, by its name and value."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

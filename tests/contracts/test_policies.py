@@ -1,7 +1,5 @@
 """Every estimator and every scheduler that has a conf file keeps the contract."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +11,11 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 from ragtune.testing import EstimatorContract, SchedulerContract, World, WorldReranker
 
+EDGES = ["two sources", "constant first stage", "one candidate", "empty pool", "duplicates", "scores 1", "growing"]
+"""Worlds that are unlike each other, for the dearest promise: one replay for several budgets, and one for each."""
+
+in_edges = pytest.mark.parametrize("world", EDGES, indirect=True)
+
 
 class TestEstimators(EstimatorContract):
     @pytest.fixture(autouse=True)
@@ -21,6 +24,10 @@ class TestEstimators(EstimatorContract):
 
     def make(self) -> BaseEstimator:
         return self.new_estimator(corpus=self.world.corpus, qrels={}, reranker=WorldReranker(self.world))
+
+    @in_edges
+    def test_one_replay_serves_smaller_budgets(self, made: BaseEstimator, world: World) -> None:
+        super().test_one_replay_serves_smaller_budgets(made, world)
 
 
 class TestSchedulers(SchedulerContract):
@@ -38,6 +45,10 @@ class TestSchedulers(SchedulerContract):
 
     def make_estimator(self) -> BaseEstimator:
         return self.new_estimator(corpus=self.world.corpus, qrels={}, reranker=WorldReranker(self.world))
+
+    @in_edges
+    def test_one_replay_serves_smaller_budgets(self, world: World) -> None:
+        super().test_one_replay_serves_smaller_budgets(world)
 
 
 class Stable(BaseScheduler):

@@ -1,7 +1,5 @@
 """PostgreSQL answers exactly what the reference in memory answers, whatever strings it is given."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What every canonical store promises (``BaseDatabase``, ``BaseStore``; rules D5 to D8, D12 and D13)."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence

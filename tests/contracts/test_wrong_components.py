@@ -1,8 +1,6 @@
 """The contracts catch components that answer nothing, otherwise each time they are made, or an earlier request, and
 those that do not declare what they read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path

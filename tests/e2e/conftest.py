@@ -1,7 +1,5 @@
 """The real command line: as a process where that is the point, else in this one (a start costs seconds)."""
 
-from __future__ import annotations
-
 import runpy
 import subprocess
 import sys

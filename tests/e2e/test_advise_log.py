@@ -1,7 +1,5 @@
 """ragtune advise on a log of rerank requests: what it sends to an endpoint, and that estimates are no scores."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Sequence

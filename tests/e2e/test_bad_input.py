@@ -1,7 +1,5 @@
 """Bad input: one clear message that names the value and what is allowed, exit code 2, nothing left behind."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys
@@ -106,7 +104,7 @@ FILES: dict[str, tuple[str, Callable[[list[str]], list[str]], list[str]]] = {
     "a run that names unknown documents": (
         "bm25.run",
         lambda old: [*old, "q1 Q0 ghost 13 0.1 first\n"],
-        ["names 1 documents that the corpus does not hold, e.g. 'ghost'"],
+        ["1 of 13 documents of run file", "missing in the corpus, e.g. 'ghost'"],
     ),
     "an empty run": ("bm25.run", lambda old: [], ["bm25.run: no entries"]),
     "a score table that lacks a pair": (

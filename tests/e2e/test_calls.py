@@ -1,7 +1,5 @@
 """Budgets in calls, end to end: a policy of windows asks a language model over HTTP, or a comparer that replays."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

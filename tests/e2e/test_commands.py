@@ -1,7 +1,5 @@
 """``ragtune NAME ...``: one name for everything, from wherever it is said."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -138,3 +136,30 @@ def test_run_py_and_its_workers_use_the_code_beside_it(
         assert experiments == str(clone / "experiments" / "__init__.py")
         assert library == str(clone / "ragtune" / "__init__.py")
         assert not {str(clone / "datasets"), str(ROOT / "datasets")} & set(places)
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["study", "--polices", "x"], "did you mean --policies?"),
+        (["study", "--config", "opne"], "did you mean open?"),
+        (["serve", "--modle", "x"], "did you mean --model?"),
+        (["advise", "--datset=demo"], "did you mean dataset=VALUE?"),
+        (["run", "experimnt=gar"], "did you mean experiment?"),
+    ],
+)
+def test_a_slip_is_answered_with_what_is_spelled_nearly_so(
+    words: list[str], meant: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = call(*words)
+    assert ended.code == 2
+    (line,) = ended.err.splitlines()
+    assert line.startswith("error: ")
+    assert line.endswith(meant)
+
+
+def test_help_of_a_sweep_is_about_sweeps_and_has_every_choice(call: Call) -> None:
+    run, sweep = (call(name, "--help").out.partition("\nChoices") for name in ("run", "sweep"))
+    assert sweep[2] == run[2] != ""
+    assert "ragtune sweep experiment=uncertainty,gar budget=5,10,20" in sweep[0]

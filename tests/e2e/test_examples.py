@@ -1,7 +1,5 @@
 """The examples run, and their notebooks are the same cells with what they print."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The same bytes in one process or many, today or tomorrow; sweeps of real runs, and a sampler by the headline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,13 +62,14 @@ def test_queries_that_share_a_models_calls_get_what_they_get_alone(
 
 @pytest.mark.parametrize("executor", ["joblib", "ray"])
 def test_bad_input_found_by_a_worker_is_told_as_if_there_were_none(
-    run: Run, tiny: list[str], collection: Path, tmp_path: Path, executor: str
+    run: Run, run_here: Run, tiny: list[str], collection: Path, tmp_path: Path, executor: str
 ) -> None:
     scores = (collection / "scores.run").read_text().splitlines(keepends=True)
     (collection / "scores.run").write_text("".join(line for line in scores if not line.startswith("q2 Q0 blank-1")))
     cwd = tmp_path / "cwd"
     cwd.mkdir()
-    ended = run(*tiny, *EXECUTORS[executor], "tracking=none", "hydra.run.dir=out", cwd=cwd)
+    begin = run if executor == "ray" else run_here
+    ended = begin(*tiny, *EXECUTORS[executor], "tracking=none", "hydra.run.dir=out", cwd=cwd)
     assert ended.code == 2
     said = ended.err.splitlines()[-1]  # a busy machine's Ray may say something of its own before
     assert said.startswith("error: score table")

@@ -1,7 +1,5 @@
 """ragtune export, and the files that it starts from, read by the programs that they are for."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A run whose reranker is dead says so, exits with 1, keeps what it has, and is mended by resuming."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The same collection in every form gives the same results to the last byte."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from itertools import cycle

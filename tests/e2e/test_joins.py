@@ -1,7 +1,5 @@
 """Parts whose ids or scales do not match are refused or told of, by every command and wherever figures stand."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -1,7 +1,5 @@
 """ragtune label: in the terminal, as a sheet, by a model and on its page, and what ragtune advise makes of it."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

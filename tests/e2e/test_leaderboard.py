@@ -50,7 +50,7 @@ CHEATS = {
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with records of two presets."""
     folder = tmp_path_factory.mktemp("board")
-    words = ["leaderboard", "run", "fixed_depth", "tourrank", "queries=4", "--date", "2026-11-28"]
+    words = ["leaderboard", "run", "fixed_depth", "gar", "queries=4", "--date", "2026-11-28"]
     assert main([*words, "--out", str(folder)]) == 0
     return folder
 
@@ -99,9 +99,12 @@ def test_the_committed_page_sorts_filters_and_fits_a_telephone() -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         shown = page.locator("section tbody tr:visible td:nth-child(2)")
         assert shown.count() >= 15
-        page.select_option("#sort", "policy")
-        names = [name.lower() for name in shown.all_inner_texts()]
-        assert names == sorted(names)
+        for head, place in (("record", "last-child"), ("policy", "nth-child(2)")):
+            page.select_option("#sort", head)
+            texts = page.locator(f"section tbody tr:visible td:{place}").all_inner_texts()
+            assert texts == sorted(texts, key=str.lower)
+        heights = "[...document.querySelectorAll('.controls select, .controls input')].map(each => each.offsetHeight)"
+        assert min(page.evaluate(heights)) >= 44  # a finger's
         page.fill("#name", "tour")
         page.select_option("#unit", "Budgets in calls")
         assert shown.all_inner_texts() == ["TourRank"]

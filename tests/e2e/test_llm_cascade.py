@@ -1,7 +1,5 @@
 """Language models in the harness: one budget, a record that replays, faults, secrets."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

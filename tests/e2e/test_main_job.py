@@ -1,7 +1,5 @@
 """python run.py: what a run writes, prints and charges."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

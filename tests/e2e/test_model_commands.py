@@ -1,19 +1,17 @@
 """ragtune drift and ragtune calibrate: what they make of a log and of judgments, and what ragtune serve makes of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
 
 import pytest
+from llm_server import LLMServer
 from serve_process import serving
 
 from ragtune import BudgetedReranker
 from ragtune.cli.main import main
 from ragtune.rerankers.calibration import Calibration
 from ragtune.rerankers.http.reranker import HttpReranker
-from tests.support.llm_server import LLMServer
 
 TEXTS = ["Ships have sails.", "Statins lower cholesterol.", "Aspirin thins blood.", "Cholesterol is a lipid."]
 

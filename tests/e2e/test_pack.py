@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 import threading
 from collections.abc import Callable
@@ -53,9 +54,11 @@ def test_a_pack_has_the_same_bytes_each_time_and_gives_the_same_run_by_its_url(
 
 
 HARMS = {"../escaped": "outside", "more": "more is not what", "zeros": "more bytes than it has", "": "LICENSE is not"}
+HARMS |= {"pt_meta.json": "larger than 1,048,576 bytes", "header": "a header of it is too large"}
+NAMES = ["a path out of the folder", "one more", "a bomb", "a changed byte", "a large manifest", "a large header"]
 
 
-@pytest.mark.parametrize("member", HARMS, ids=["a path out of the folder", "one more", "a bomb", "a changed byte"])
+@pytest.mark.parametrize("member", HARMS, ids=NAMES)
 def test_a_pack_without_texts_is_replayed_and_a_harmful_one_is_refused_in_one_line(
     main: Main, tiny: list[str], tmp_path: Path, member: str
 ) -> None:
@@ -69,7 +72,11 @@ def test_a_pack_without_texts_is_replayed_and_a_harmful_one_is_refused_in_one_li
     with tarfile.open(file, "a") as tar:
         entry = tarfile.TarInfo(member)
         entry.pax_headers = {"GNU.sparse.size": str(2**40), "GNU.sparse.map": "0,1"} if member == "zeros" else {}
-        if member:
+        if member in ("pt_meta.json", "header"):
+            entry.type, entry.size = tarfile.XHDTYPE if member == "header" else tarfile.REGTYPE, 2**33
+            tar.fileobj.write(entry.tobuf(tarfile.GNU_FORMAT))
+            tar.fileobj.seek(2**33, os.SEEK_CUR)
+        elif member:
             tar.addfile(entry)
     for is_named, words in {True: "SHA-256 is not that of its name", False: HARMS[member]}.items():
         ended = main(f"dataset=pack:{file if is_named else file.rename(tmp_path / 'renamed.tar')}")

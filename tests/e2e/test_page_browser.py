@@ -1,7 +1,5 @@
 """The page in a real browser, served as ``make ui`` serves it, with real clicks."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Passages of a run, whose files name documents, and of the rerank API."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """``ragtune prompt`` as people run it: a process of its own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

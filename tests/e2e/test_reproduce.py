@@ -44,6 +44,7 @@ def run(tmp_path, capsys):
         ({"published": [10, 12], "expect": "explained", "within": 0.5, "why": "known"}, 1, "| different"),
         ({"published": 12, "expect": "different", "within": 2, "why": "not known"}, 1, "| different"),
         ({"published": 12, "expect": "explained", "within": 3, "why": " "}, 2, "cell 'calls' needs why"),
+        ({"published": "not read", "expect": "not reproducible here", "why": "x"}, 2, "cell 'calls' has no figure"),
         ({"published": [12, 6]}, 2, "the range [12.0, 6.0] does not ascend"),
         ({"value": "windows", "against": "sliding"}, 2, "mine: no value of cell 'calls': could not convert"),
         ({"publishd": 1}, 2, "error: mine.yaml.cells.0.publishd=1: Unexpected keyword argument"),

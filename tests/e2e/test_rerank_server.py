@@ -1,7 +1,5 @@
 """``ragtune serve --model`` as a process, with a real cross-encoder, as its page says."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -9,16 +7,18 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from llm_server import Fault
 from patience import HANG_S, wait_until
 from serve_process import serving
 
 from ragtune.cli.main import main
-from tests.support.llm_server import Fault
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -28,29 +28,36 @@ SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL))
 DOCUMENTS = ["Ships have sails.", "Statins lower cholesterol.", "Aspirin thins blood.", "Cholesterol is a lipid."]
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
-def test_the_pages_lines_are_answered_as_it_says(tiny_cross_encoder: str) -> None:
+@pytest.fixture(scope="module")
+def pages(tiny_cross_encoder: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """The page's server, where there is no PostgreSQL, and the folder where it may keep data."""
     command = shlex.split(next(line for line in SHELL.splitlines() if line.startswith("ragtune serve")))
-    options = command[2:]
+    options, data = command[2:], tmp_path_factory.mktemp("pages") / "data"
     for name, value in (("--port", "0"), ("--model", tiny_cross_encoder)):
         options[options.index(name) + 1] = value
+    with serving(*options, XDG_DATA_HOME=str(data), RAGTUNE_DSN="postgresql://127.0.0.1:1/x") as server:
+        yield SimpleNamespace(server=server, data=data)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+def test_the_pages_lines_are_answered_as_it_says(pages: SimpleNamespace, tiny_cross_encoder: str) -> None:
+    server = pages.server
     asked = re.findall(r"^curl (?:'[^']*'|[^'\n])*", SHELL, flags=re.MULTILINE)
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     assert len(asked) == SHELL.count("curl ") == 3
-    with serving(*options) as server:
-        assert server.process.stderr.readline() == f"ragtune: loading {tiny_cross_encoder}\n"
-        assert any(re.search(r"loading .+ took [.\d]+ s\n", line) for line in server.process.stderr)
-        answers = [
-            subprocess.run(
-                ["curl", "-sS", "--fail", *shlex.split(line.replace("http://localhost:8080", server.url))[1:]],
-                capture_output=True,
-                check=True,
-                timeout=HANG_S,
-            ).stdout.decode()
-            for line in asked
-        ]
-        page: dict[str, Any] = {}
-        exec(code.replace("http://localhost:8080", server.url), page)  # noqa: S102 - the page of this checkout
+    assert server.process.stderr.readline() == f"ragtune: loading {tiny_cross_encoder}\n"
+    assert any(re.search(r"loading .+ took [.\d]+ s\n", line) for line in server.process.stderr)
+    answers = [
+        subprocess.run(
+            ["curl", "-sS", "--fail", *shlex.split(line.replace("http://localhost:8080", server.url))[1:]],
+            capture_output=True,
+            check=True,
+            timeout=HANG_S,
+        ).stdout.decode()
+        for line in asked
+    ]
+    page: dict[str, Any] = {}
+    exec(code.replace("http://localhost:8080", server.url), page)  # noqa: S102 - the page of this checkout
     first, second = json.loads(answers[0]), json.loads(answers[1])
     shown = json.loads("".join(re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)))
     assert (shape(first), len(first["results"])) == (shape(shown), 2)
@@ -62,18 +69,15 @@ def test_the_pages_lines_are_answered_as_it_says(tiny_cross_encoder: str) -> Non
     assert len(page["found"].results) == 2
 
 
-def test_no_store_is_opened_before_a_collection_is_asked_for(tiny_cross_encoder: str, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with serving(
-        "--model", tiny_cross_encoder, XDG_DATA_HOME=str(data), RAGTUNE_DSN="postgresql://127.0.0.1:1/x"
-    ) as server:
-        server.rank("what sails", DOCUMENTS)
-        assert server.ask("GET", "/")[1]["rerank"]["rerank_v2"] == "/v2/rerank"
-        assert server.ask("GET", "/readyz") == (200, {"status": "ok"})
-        assert server.ask("POST", "/v1/normalize", {"content": "a"})[0] == 200
-        assert server.ask("GET", "/v1/collections")[0] == 503  # there is no such PostgreSQL
-        server.rank("what sails", DOCUMENTS)
-    assert not data.exists()
+def test_no_store_is_opened_before_a_collection_is_asked_for(pages: SimpleNamespace) -> None:
+    server = pages.server
+    server.rank("what sails", DOCUMENTS)
+    assert server.ask("GET", "/")[1]["rerank"]["rerank_v2"] == "/v2/rerank"
+    assert server.ask("GET", "/readyz") == (200, {"status": "ok"})
+    assert server.ask("POST", "/v1/normalize", {"content": "a"})[0] == 200
+    assert server.ask("GET", "/v1/collections")[0] == 503  # there is no such PostgreSQL
+    server.rank("what sails", DOCUMENTS)
+    assert not pages.data.exists()
 
 
 def shape(answer: Any) -> Any:
@@ -92,9 +96,11 @@ def test_a_trained_cross_encoder_ranks_as_in_the_library_and_sigterm_ends_the_se
             found = server.rank("what lowers lipids", DOCUMENTS)["results"]
             asked = [clients.submit(server.rank, f"{i}", documents) for i in range(3)]
             time.sleep(0.5)
-            begun = time.monotonic()
-        assert time.monotonic() - begun < 10.0
-        assert [len(one.result(HANG_S)["results"]) for one in asked] == [400] * 3
+        answers = [one.result(HANG_S) for one in asked]
+        assert [len(one["results"]) for one in answers] == [400] * 3
+        assert (
+            sum(len(one["ragtune"]["reranked"]) for one in answers) < 1200
+        )  # the server did not score them to the end
     here = BudgetedReranker(str(MODEL), docs=10, policy="fixed_depth").rank("what lowers lipids", DOCUMENTS)
     assert [one["index"] for one in found] == [one.index for one in here]
     assert [one["relevance_score"] for one in found] == pytest.approx([one.score for one in here], abs=1e-4)
@@ -155,17 +161,18 @@ def test_at_sigterm_open_requests_are_answered_though_the_upstream_hangs(
 
 
 def test_the_page_tells_how_to_measure_the_loss(
-    tiny_cross_encoder: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    llm_server: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     commands = [line for line in SHELL.replace("\\\n", " ").splitlines() if line.startswith("ragtune")]
     (serve,) = (shlex.split(line) for line in commands if "--shadow" in line)
     (report,) = (shlex.split(line) for line in commands if line.startswith("ragtune shadow report"))
     file = tmp_path / report[-1]
     options = serve[2:]
-    given = {"--port": "0", "--model": tiny_cross_encoder, "--docs": "2", "--shadow": "1", "--shadow-file": str(file)}
+    upstream = llm_server.rerank_url("cohere")
+    given = {"--port": "0", "--model": upstream, "--docs": "2", "--shadow": "1", "--shadow-file": str(file)}
     for name, value in given.items():
         options[options.index(name) + 1] = value
-    with serving(*options) as server:
+    with serving(*options, "--upstream-model", "test") as server:
         for query in ("what lowers lipids", "what sails"):
             server.rank(query, DOCUMENTS)
         wait_until(lambda: file.read_text(encoding="utf-8").count("\n") == 2)
@@ -192,6 +199,8 @@ WRONG = {
     "llm_thoughts": (["--model", "m", "--llm", "listwise", "--llm-thinking-tokens", "-1"], "thinking_tokens=-1"),
     "windows": (["--model", "m", "--policy", "knockout", "--batch-size", "4"], "batch_size=4: allowed is None"),
     "cache": (["--model", "http://127.0.0.1:1", "--score-cache", "FOLDER"], "the score cache"),
+    "cache_ttl": (["--model", "m", "--score-cache-ttl", "5"], "--score-cache-ttl: allowed with --score-cache only"),
+    "fallback": (["--model", "http://127.0.0.1:1", "--fallback", "x 'open"], "x 'open: cannot be read (No closing"),
 }
 
 

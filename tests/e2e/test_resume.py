@@ -1,7 +1,5 @@
 """Interrupted runs and sweeps: finished queries are kept, none is lost or done twice, and no worker is left."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

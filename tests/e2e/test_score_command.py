@@ -1,7 +1,5 @@
 """ragtune score: what it costs, limits, kills and failures; nothing that was scored is lost or done twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """``ragtune serve`` and ``ragtune mcp`` as processes: real ports, real signals, real MCP clients, a real PostgreSQL."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -43,26 +41,20 @@ def fill(server: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "said"),
+    ("arguments", "said"),
     [
-        (["--host", "0.0.0.0", "--store", "memory"], {}, "RAGTUNE_API_KEY"),
-        (["--store", "memory", "--timeout", "0"], {}, "timeout_s"),
-        (["--store", "memory", "--max-batch", "0"], {}, "--max-batch"),
-        (["--dsn", "postgresql://u:hidden@[x"], {}, "dsn"),
-        (["--store", "memory", "--embedder", "sentence_transformer"], {}, "--embedder-model"),
+        (["--host", "0.0.0.0", "--store", "memory"], "RAGTUNE_API_KEY"),
+        (["--store", "memory", "--timeout", "0"], "timeout_s"),
+        (["--store", "memory", "--max-batch", "0"], "--max-batch"),
+        (["--dsn", "postgresql://u:hidden@[x"], "dsn"),
+        (["--store", "memory", "--embedder", "sentence_transformer"], "--embedder-model"),
     ],
 )
 def test_bad_input_ends_with_one_line_and_exit_code_2(
-    arguments: list[str],
-    variables: dict[str, str],
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name in [name for name in os.environ if name.startswith("RAGTUNE_")]:
         monkeypatch.delenv(name)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
     assert main(["serve", "--port", "0", *arguments]) == 2
     out, err = capfd.readouterr()
     assert out == ""

@@ -1,17 +1,14 @@
 """``ragtune serve`` as a process: an answer in time under load, fallbacks, exact bills, and daily limits of keys."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx2
+from llm_server import Fault
 from patience import HANG_S
 from serve_process import Served, serving
-
-from tests.support.llm_server import Fault
 
 DOCUMENTS = [f"{'green tea, steamed' if i == 4 else 'a ship'} {i}" for i in range(8)]
 DEAD = "http://127.0.0.1:9/v2/rerank"  # nothing listens there

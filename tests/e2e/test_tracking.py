@@ -1,7 +1,5 @@
 """MLflow that is down, goes down, or is used by a sweep: never at the cost of a result; and what its UI shows."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -98,14 +96,14 @@ def test_the_compose_files_server_tracks_a_run_on_a_real_postgresql(
 
 
 def test_a_sweeps_jobs_are_children_of_one_parent_run_and_one_that_fails_leaves_the_others_alone(
-    main: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path
+    main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path
 ) -> None:
     uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    grid = ["estimator=baseline,similarity", "budget.max_reranker_docs=5,-1", "hydra/launcher=joblib"]
+    grid = [*tiny[:-1], "estimator=baseline,similarity", "budget.max_reranker_docs=5,-1", "hydra/launcher=joblib"]
     ended = main("-m", *grid, "hydra.sweep.dir=sweep", tracked=True)
     assert ended.code == 2
-    assert "error: job 1 (estimator=baseline budget.max_reranker_docs=-1): budget.max_reranker_docs=-1" in ended.err
+    assert "estimator=baseline budget.max_reranker_docs=-1): budget.max_reranker_docs=-1" in ended.err
     assert ended.err.splitlines()[-1] == "error: failed jobs: 1, 3"
     assert "Traceback" not in ended.err
     from mlflow import MlflowClient
@@ -136,8 +134,8 @@ def ui(
 ) -> Iterator[str]:
     """The address of ``mlflow ui`` over a store of its own with a sweep of three policies on the demo collection."""
     uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
-    policies = "estimator=baseline,similarity,score_oracle"
-    ended = run_here("-m", policies, "hydra.sweep.dir=sweep", "verbosity=0", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
+    policies = ["estimator=baseline,similarity,score_oracle", "dataset.every=10", "bootstrap.resamples=20"]
+    ended = run_here("-m", *policies, "hydra.sweep.dir=sweep", "verbosity=0", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
     assert ended.code == 0, ended.err
     command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", uri]
     quiet = {**environment, "MLFLOW_DISABLE_TELEMETRY": "true"}

@@ -1,7 +1,5 @@
 """The wheel, built from the source distribution and installed where nothing of the checkout can be seen."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -145,8 +143,8 @@ def test_help_lists_the_commands_and_one_without_its_extra_says_which(run: Run) 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("run estimator=uncertainty budget=tight bootstrap.resamples=20", "results/runs/*/run.trec"),
-        ("sweep experiment=fixed_depth,settled budget=10 tracking=none", "results/sweeps/*/*.csv"),
+        ("run estimator=uncertainty budget=tight dataset.every=10 bootstrap.resamples=20", "results/runs/*/run.trec"),
+        ("sweep experiment=fixed_depth,settled budget=10 dataset.every=10 tracking=none", "results/sweeps/*/*.csv"),
         ("study --policies uncertainty queries=4 budgets=[10]", "results/frontier/*/frontier.csv"),
         ("advise --jobs 1 --max-queries 10 bootstrap.resamples=20", "results/advice/*/advice.json"),
     ],
@@ -157,6 +155,9 @@ def test_the_harness_runs_from_the_wheel_in_an_empty_folder(
     done = run("ragtune", *words.split(), harness="")
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.glob(expected)), sorted(tmp_path.rglob("*"))
+
+
+def test_no_package_of_the_harness_is_seen_outside_of_the_command(run: Run) -> None:
     where = run("python", "-c", "import experiments", harness="")
     assert "No module named 'experiments'" in where.stderr
 

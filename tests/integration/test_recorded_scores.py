@@ -1,7 +1,5 @@
 """Recorded scores of real rerankers: their scales are recognised, and their ties follow the rule that was chosen."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What rewrites may cost: rule R2, in nDCG@10, on the shipped collection and on nfcorpus."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rules of pool, plan, budget and output, and the first scenarios, on the real controller."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

@@ -1,7 +1,5 @@
 """A sweep on a real Slurm cluster of two nodes on this machine; ``make slurm`` runs it where Slurm is installed."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import socket

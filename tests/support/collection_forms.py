@@ -1,7 +1,5 @@
 """One collection, its first stage and its scores in the forms that people have them in, as their tools write them."""
 
-from __future__ import annotations
-
 import gzip
 import html
 import json

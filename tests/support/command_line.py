@@ -1,7 +1,5 @@
 """The real command line as a process, and the files that a run leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

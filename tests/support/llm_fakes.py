@@ -3,8 +3,6 @@
 For property tests that make thousands of calls; everything else talks to ``llm_server``.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ predicate holds answers; ``DEFAULT_RULES`` know the prompts of ``conf/prompts.ya
 in the order of requests (None is no fault), then from ``random_faults``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import hashlib

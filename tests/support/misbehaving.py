@@ -3,8 +3,6 @@
 Where the variable ``HANG_AT`` names a query, or a word of a text to embed, they are at work on it until killed.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Clients from the npm registry, in folders beside this file."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """How long tests wait for what should end by itself."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """One real PostgreSQL server for all tests of a run, a database of its own for each that asks."""
 
-from __future__ import annotations
-
 import atexit
 import itertools
 import os

@@ -1,7 +1,5 @@
 """A real server of REST, MCP and the rerank API in this process, and a client of it."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator, Sequence

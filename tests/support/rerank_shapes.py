@@ -1,7 +1,5 @@
 """The rerank dialects as servers speak them: what they accept, strictly, and what they answer, best first."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """``ragtune serve`` as a process."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Work for executors. Workers import it: test modules they may not find, since ``tests/`` is no package."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A language model for the SuperPrompt agents: rules for the test server that answer as a sensible model would."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A web page that a command serves, and a browser, for browser tests."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

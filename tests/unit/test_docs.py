@@ -1,7 +1,5 @@
 """The site builds without a network, and its pages name tests, files, options, code and rules that exist."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

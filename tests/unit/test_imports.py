@@ -1,7 +1,5 @@
 """What importing costs, what must never be importable by accident, moved modules by old paths, and names of classes."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

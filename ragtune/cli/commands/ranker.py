@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -45,7 +44,9 @@ _LLM = {
 _COMMON = ("max_length", "usd_per_1k_tokens")
 _LOCAL = ("architecture", "dtype", "backend")  # of a model that runs in this process
 _UPSTREAM_CALLS = 32  # calls of a rerank server or a language model that are under way at once, by default
-_NUMBERS = ("usd_per_search_unit", "usd_per_1k_tokens", "max_length", "batch_size")  # of --fallback
+_NUMBERS = {"usd_per_search_unit": float, "usd_per_1k_tokens": float, "max_length": int, "batch_size": int}
+"""Arguments of a fallback that are no texts."""
+
 _SHARE_OF_TIME = 0.9  # of --timeout until a request has its answer, however far its model has come
 
 
@@ -216,19 +217,9 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
 
 @contextmanager
 def _progress(what: str) -> Iterator[None]:
-    """Tell on standard error what is done, every five seconds that it still is, and how long it took."""
-    begun, is_done = time.monotonic(), threading.Event()
-
-    def tell() -> None:
-        while not is_done.wait(5.0):
-            sys.stderr.write(f"ragtune: still {what}, {time.monotonic() - begun:.0f} s\n")
-
+    begun = time.monotonic()
     sys.stderr.write(f"ragtune: {what}\n")
-    threading.Thread(target=tell, daemon=True).start()
-    try:
-        yield
-    finally:
-        is_done.set()
+    yield
     sys.stderr.write(f"ragtune: {what} took {time.monotonic() - begun:.1f} s\n")
 
 
@@ -278,10 +269,10 @@ def _make_fallbacks(arguments: argparse.Namespace) -> list[Model]:
     for text in arguments.fallback or ():
         try:
             model, *pairs = shlex.split(text) or [""]
+            named = dict(pair.partition("=")[::2] for pair in pairs)
+            options = {name: _NUMBERS.get(name, str)(value) for name, value in named.items()}
         except ValueError as error:
-            raise ConfigError(f"--fallback {text}: cannot be split into words ({error})") from None
-        named = dict(pair.partition("=")[::2] for pair in pairs)
-        options = {name: _number(name, value) if name in _NUMBERS else value for name, value in named.items()}
+            raise ConfigError(f"--fallback {text}: cannot be read ({error})") from None
         is_remote = is_address(model)
         own = _calls(arguments) if is_remote else {"dtype": "auto"}
         reranker = reranker_for(model, {"cache_dir": arguments.score_cache} | own | options)
@@ -300,13 +291,6 @@ def _make_usage(arguments: argparse.Namespace) -> KeyUsage | None:
     for unit, limit in limits.items():
         check_number(f"--key-{unit}", limit, low=0.0)
     return KeyUsage(arguments.usage, limits, refuses=arguments.over_limit == "429")
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return int(text) if name in ("max_length", "batch_size") else float(text)
-    except ValueError:
-        raise ConfigError(f"--fallback {name}={text}: allowed is a number") from None
 
 
 def _said(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:

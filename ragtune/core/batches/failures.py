@@ -41,14 +41,11 @@ class FailurePolicy(BaseModel):
 
 
 class BatchCount(BaseModel):
-    """How many batches a request sent, how many of them brought no score, and the first failure in words.
-
-    ``not_asked`` counts the failed batches that never reached the reranker.
-    """
+    """How many batches a request sent, how many of them brought no score, and the first failure in words."""
 
     sent: int = 0
     failed: int = 0
-    not_asked: int = 0
+    not_asked: int = 0  # of the failed ones, those that never reached the reranker
     first_error: str | None = None  # of this request, or what closed the strategy before it
 
     model_config = ConfigDict(frozen=True)

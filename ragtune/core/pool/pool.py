@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -124,7 +125,8 @@ class CandidatePool:
         return iter(self.items_at(np.arange(len(self))))
 
     def __getitem__(self, doc_id: str) -> PoolItem:
-        return self.get_items([doc_id])[0]
+        item: PoolItem = self.get_items([doc_id])[0]
+        return item
 
     @property
     def eligible(self) -> IntArray:
@@ -281,8 +283,7 @@ class CandidatePool:
 
     def fork(self) -> CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""
-        twin = type(self).__new__(type(self))
-        twin.__dict__ |= self.__dict__  # what these hold is replaced, never changed
+        twin = copy(self)  # what it holds is replaced, never changed
         twin.gate = Gate()
         return twin
 

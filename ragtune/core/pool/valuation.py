@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,7 @@ class EmpiricalBelief(Belief):
         self.key = self.mean
 
     def observing(self, position: int) -> EmpiricalBelief:
-        after = EmpiricalBelief.__new__(EmpiricalBelief)
-        after.mean, after.key = self.mean, self.key
+        after = copy(self)
         after.variance = self.variance.copy()
         after.variance[position] = 0.0
         return after

@@ -130,7 +130,8 @@ class RAGtuneContext(BaseModel):
         if key not in self.memory:
             # The owner is kept as well: were it collected, another object could take over its id and its state.
             self.memory[key] = (owner, make())
-        return self.memory[key][1]
+        state: T = self.memory[key][1]
+        return state
 
     def fork(self, tracker: CostTracker) -> RAGtuneContext:
         """This request under another account; what its components remember from now on is not shared."""

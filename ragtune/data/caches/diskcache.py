@@ -46,7 +46,9 @@ class DiskCache:
         """Return the folder of the entry of that key; None without a cache."""
         return None if self._root is None else self._root / hashlib.sha256(key.encode()).hexdigest()[:32]
 
-    def fetch(self, key: str, build: Callable[[], T], save: Callable[[T, Path], None], load: Callable[[Path], T]) -> T:
+    def fetch(
+        self, key: str, build: Callable[[], T], save: Callable[[T, Path], object], load: Callable[[Path], T]
+    ) -> T:
         """Return the value of ``key``: loaded if the entry is sound, else built and saved."""
         entry = self.path(key)
         found = _loaded(entry, load)
@@ -81,7 +83,7 @@ def _loaded(entry: Path | None, load: Callable[[Path], T]) -> T | None:
         return None
 
 
-def _store(entry: Path, write: Callable[[Path], None]) -> bool:
+def _store(entry: Path, write: Callable[[Path], object]) -> bool:
     """Write an entry, and replace a damaged one; False, with a warning, where that is not possible."""
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)

@@ -29,21 +29,13 @@ Row = tuple[str, tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Schema:
-    """The wanted values of a record.
+    """The wanted values of a record."""
 
-    Attributes:
-        names: by our name for each value, the names of columns that hold it; the first found counts.
-        required: values that a table must have a column for.
-        layouts: the values of a row, in order, where a TSV has no header; as many as its columns, ours or not.
-        is_spaced: whether columns may be separated by any whitespace, blanks and tabs mixed too, as in TREC's files.
-        is_text: whether blanks after the commas of a CSV belong to the values.
-    """
-
-    names: Mapping[str, Sequence[str]]
-    required: frozenset[str]
-    layouts: Sequence[Sequence[str]] = ()
-    is_spaced: bool = False
-    is_text: bool = False
+    names: Mapping[str, Sequence[str]]  # by our name, the names of columns that hold the value; the first found counts
+    required: frozenset[str]  # values that a table must have a column for
+    layouts: Sequence[Sequence[str]] = ()  # values of a TSV's row, in order, where it has no header
+    is_spaced: bool = False  # columns may be separated by any whitespace, as in TREC's files
+    is_text: bool = False  # blanks after the commas of a CSV belong to the values
 
     def choose(self, columns: Sequence[str]) -> list[str | None]:
         """Return the column of each wanted value, None for a missing one."""

@@ -58,7 +58,8 @@ def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> WindowVerd
 
 def best_first(values: NDArray[Any]) -> list[int]:
     """Positions by value, the highest first; ties in first-stage order."""
-    return np.argsort(-values, kind="stable").tolist()
+    order: list[int] = np.argsort(-values, kind="stable").tolist()
+    return order
 
 
 def by_halves(ask: Ask) -> Generator[Ask, WindowVerdict, WindowVerdict]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.arguments import check_number, check_positive, check_vectors
+from ragtune.core.arguments import check_number, check_vectors
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.items import PoolItem
@@ -41,7 +41,7 @@ class PlackettLuceEstimator(WindowEstimator):
     ) -> None:
         super().__init__(window)
         self._vectors = check_vectors("estimator.vectors", vectors)(corpus)
-        self.temperature = check_positive("estimator.temperature", temperature)
+        self.temperature = check_number("estimator.temperature", temperature, low=1e-9)
         self.own_variance = check_number("estimator.own_variance", own_variance, low=0.0)
         self.kappa = check_number("estimator.kappa", kappa, low=0.0)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from math import erfc, exp, log, pi, sqrt
 from typing import NamedTuple
 
-from ragtune.core.arguments import check_positive
+from ragtune.core.arguments import check_number
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.statistics import RankPlaces
 from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, WindowVerdict
@@ -38,7 +38,7 @@ class REALMEstimator(WindowEstimator):
 
     def __init__(self, window: int = 3, top_k: int = 10, temperature: float = 1.0) -> None:
         super().__init__(window, top_k)
-        self.temperature = check_positive("estimator.temperature", temperature)
+        self.temperature = check_number("estimator.temperature", temperature, low=1e-9)
 
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         order = list(range(len(items)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -33,23 +34,21 @@ class Edges(NamedTuple):
     weights: list[float]
 
 
+@dataclass(eq=False)
 class Neighbours(ABC):
     """Neighbours among the documents of one request's pool; remembered until growth of the pool may change them."""
 
-    def __init__(self) -> None:
-        self._edges: dict[int, Edges] = {}
-        self._size = 0
+    _edges: dict[int, Edges] = field(default_factory=dict, init=False)
+    _size: int = field(default=0, init=False)
 
     def __deepcopy__(self, memo: Any) -> Self:
-        twin = copy(self)  # graph and vectors are the collection's, and what was made for a pool is never changed
-        twin._edges = dict(self._edges)
-        return twin
+        return copy(self)  # graph and vectors are the collection's, and what was made for a pool is never changed
 
     def of(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         if len(pool) != self._size:
             self._edges, self._size = self._grown(pool), len(pool)
         if unknown := [position for position in positions if position not in self._edges]:
-            self._edges |= zip(unknown, self._find(unknown), strict=True)
+            self._edges = self._edges | dict(zip(unknown, self._find(unknown), strict=True))
         return [self._edges[position] for position in positions]
 
     @abstractmethod
@@ -60,18 +59,17 @@ class Neighbours(ABC):
     def _find(self, positions: Sequence[int]) -> list[Edges]: ...
 
 
+@dataclass(eq=False)
 class GraphNeighbours(Neighbours):
-    def __init__(self, graph: CorpusGraph) -> None:
-        super().__init__()
-        self._graph = graph
+    graph: CorpusGraph
 
     def _grown(self, pool: CandidatePool) -> dict[int, Edges]:
-        self._in_corpus = self._graph.positions(pool.doc_ids)
+        self._in_corpus = self.graph.positions(pool.doc_ids)
         self._places = {position: place for place, position in enumerate(self._in_corpus)}
-        return {place: edges for place, edges in self._edges.items() if len(edges.positions) == self._graph.k}
+        return {place: edges for place, edges in self._edges.items() if len(edges.positions) == self.graph.k}
 
     def _find(self, positions: Sequence[int]) -> list[Edges]:
-        rows = self._graph.rows([self._in_corpus[place] for place in positions])
+        rows = self.graph.rows([self._in_corpus[place] for place in positions])
         found, places = [], self._places
         for neighbours, weights in zip(*(array.tolist() for array in rows), strict=True):
             held = [(places[i], weight) for i, weight in zip(neighbours, weights, strict=True) if i in places]
@@ -79,23 +77,22 @@ class GraphNeighbours(Neighbours):
         return found
 
 
+@dataclass(eq=False)
 class TextNeighbours(Neighbours):
     """The k documents of the pool with the highest positive text cosine, equal ones in the pool's order."""
 
-    def __init__(self, vectors: TextVectors, k: int) -> None:
-        super().__init__()
-        self._vectors = vectors
-        self._k = k
+    vectors: TextVectors
+    k: int
 
     def _grown(self, pool: CandidatePool) -> dict[int, Edges]:
-        self._rows = self._vectors.of(pool.entries)
+        self._rows = self.vectors.of(pool.entries)
         return {}
 
     def _find(self, positions: Sequence[int]) -> list[Edges]:
         found = []
         for position, cosines in zip(positions, dense(self._rows[list(positions)] @ self._rows.T), strict=True):
             cosines[position] = 0.0
-            best = best_positions(cosines, np.arange(len(cosines)), self._k, above=0.0)
+            best = best_positions(cosines, np.arange(len(cosines)), self.k, above=0.0)
             found.append(Edges(best.tolist(), cosines[best].tolist()))
         return found
 
@@ -120,44 +117,44 @@ class GraphEstimator(BaseEstimator):
         )
 
 
-class AlternationState(ABC):
-    """One request: how many batches it has had, and which source the next one is taken from."""
+@dataclass
+class Alternation:
+    """One request: its neighbours, how many batches it has had, and which source the next one is taken from."""
 
-    def __init__(self, neighbours: Neighbours) -> None:
-        self.neighbours = neighbours
-        self._observed = 0
-        self._next_turn = 0
-        self._turn = 0
+    neighbours: Neighbours
+    _observed: int = 0
+    _next_turn: int = 0
+    _turn: int = 0
 
-    def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[IntArray, int]:
+    def order(self, pool: CandidatePool, queue: IntArray) -> tuple[IntArray, int]:
         """Eligible positions, best first, and how many of them are the source's whose turn it is."""
         if new := len(pool.batches) - self._observed:
             self._observed += new
             self._next_turn = self._turn + new
         eligible = pool.eligible
-        sources = (eligible[~pool.discovered[eligible]], self.queue(pool, context))
+        sources = (eligible[~pool.discovered[eligible]], queue)
         # A source that has run dry is passed over; it is asked anew as long as the batch has not been taken.
         self._turn = self._next_turn if len(sources[self._next_turn % 2]) else self._next_turn + 1
         current, other = sources[self._turn % 2], sources[(self._turn + 1) % 2]
         return np.concatenate([current, other, eligible]), len(current)
 
-    @abstractmethod
-    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> IntArray:
-        """Eligible positions that the graph leads to, best first."""
-
 
 class AlternatingEstimator(GraphEstimator):
     """Base of GAR and Quam."""
 
+    state: type[Any] = Alternation
+
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        state = context.remember(self, lambda: self._start(self._neighbours()))
-        order, current = state.order(pool, context)
+        state = context.remember(self, lambda: self.state(self._neighbours()))
+        order, current = state.order(pool, self.queue(pool, context, state))
         acquisition: FloatArray = np.zeros(len(pool))
         acquisition[order[::-1]] = np.arange(1, len(order) + 1) / max(1, len(order))  # of several, the last one stays
         return pool.valuation(
-            pool.roster.first_stage_scores, acquisition=read_only(acquisition), batch_limit=current if current else None
+            pool.roster.first_stage_scores,
+            acquisition=read_only(acquisition),
+            batch_limit=current if current else None,
         )
 
     @abstractmethod
-    def _start(self, neighbours: Neighbours) -> AlternationState:
-        """The state of a new request."""
+    def queue(self, pool: CandidatePool, context: RAGtuneContext, state: Any) -> IntArray:
+        """Eligible positions that the graph leads to, best first."""

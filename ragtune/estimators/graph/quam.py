@@ -9,7 +9,7 @@ from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.graph._neighbours import AlternatingEstimator, AlternationState, MakeVectors, Neighbours, joined
+from ragtune.estimators.graph._neighbours import AlternatingEstimator, Alternation, MakeVectors, joined
 
 
 class QuamEstimator(AlternatingEstimator):
@@ -37,19 +37,10 @@ class QuamEstimator(AlternatingEstimator):
         super().__init__(corpus, vectors, k, graph)
         self.top_s = check_count("estimator.top_s", top_s, low=1)
 
-    def _start(self, neighbours: Neighbours) -> _Quam:
-        return _Quam(neighbours, self.top_s)
-
-
-class _Quam(AlternationState):
-    def __init__(self, neighbours: Neighbours, top_s: int) -> None:
-        super().__init__(neighbours)
-        self._top_s = top_s
-
-    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> IntArray:
+    def queue(self, pool: CandidatePool, context: RAGtuneContext, state: Alternation) -> IntArray:
         reranked = pool.reranked
-        best = reranked[np.argsort(-pool.scores[reranked], kind="stable")[: self._top_s]].tolist()
-        to, weights, by = joined(self.neighbours.of(pool, best))
+        best = reranked[np.argsort(-pool.scores[reranked], kind="stable")[: self.top_s]].tolist()
+        to, weights, by = joined(state.neighbours.of(pool, best))
         affinity = np.bincount(to, weights * _shares(pool.scores[best])[by], len(pool))
         reached = np.bincount(to, minlength=len(pool)) > 0
         open_ones = pool.eligible[reached[pool.eligible]]

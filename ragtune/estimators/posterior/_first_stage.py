@@ -85,7 +85,8 @@ def _column(scores: FloatArray) -> FloatArray:
     ranks[np.lexsort((-scores, missing))] = np.arange(1, len(scores) + 1)
     ranks[missing] = 2.0 * (len(scores) - missing.sum())
     by_rank = np.log(_NEUTRAL_RANK + 1.0) - np.log1p(ranks)
-    return 0.5 * (by_rank + standardised(scores))
+    column: FloatArray = 0.5 * (by_rank + standardised(scores))
+    return column
 
 
 def _said_once(sources: FloatArray) -> FloatArray:

@@ -190,7 +190,8 @@ class RelevancePosterior:
     @property
     def discovered(self) -> float:
         """Share of the documents that no first stage ranked, in [0, 1)."""
-        return 1.0 - self._ranked / len(self)
+        share: float = 1.0 - self._ranked / len(self)
+        return share
 
     def _project(self, design: FloatArray, rows: Any) -> FloatArray:
         """The factor's columns of new documents, shape (k, count): what the scores so far say of them."""
@@ -206,7 +207,8 @@ class RelevancePosterior:
         """Evidence of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
         first = self._ranked
         influence = (rows @ self.covariance.rows[:first].T).toarray() ** 4
-        return influence @ self.evidence[:first] / (influence.sum(axis=1) + 1e-9)
+        borrowed: FloatArray = influence @ self.evidence[:first] / (influence.sum(axis=1) + 1e-9)
+        return borrowed
 
     def _calibrated(self, strategy: str | None, logit: float, predicted: float) -> float:
         if not self._order:
@@ -246,10 +248,12 @@ class RelevancePosterior:
 
     def _own(self, lengths: FloatArray) -> FloatArray:
         """The diagonal D: of the text part, a document has as its own what it has not in common with itself."""
-        return self._prior.own_variance + self._prior.text_weight * (1.0 - lengths)
+        own: FloatArray = self._prior.own_variance + self._prior.text_weight * (1.0 - lengths)
+        return own
 
     def _prior_variance(self, design: FloatArray) -> FloatArray:
-        return (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
+        variance: FloatArray = (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
+        return variance
 
     def _features(self, columns: FloatArray, feedback: FloatArray) -> FloatArray:
         """Design matrix with the prior deviations folded in, so that its Gram matrix is the linear part of K."""

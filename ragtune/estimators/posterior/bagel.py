@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arguments import check_number, check_positive, check_vectors
+from ragtune.core.arguments import check_number, check_vectors
 from ragtune.core.arrays import FloatArray, IntArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import with_twins_level
@@ -51,7 +51,7 @@ class BAGELEstimator(BaseEstimator):
         self._vectors = check_vectors("estimator.vectors", vectors)(corpus)
         self.warm = check_number("estimator.warm", warm, low=0.0, high=1.0)
         self.beta = check_number("estimator.beta", beta, low=0.0)
-        self.noise = check_positive("estimator.noise", noise)
+        self.noise = check_number("estimator.noise", noise, low=1e-9)
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         made: list[FloatArray] = context.remember(self, list)

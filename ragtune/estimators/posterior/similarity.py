@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ragtune.core.arguments import check_number, check_positive, check_vectors
+from ragtune.core.arguments import check_number, check_vectors
 from ragtune.core.arrays import FloatArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.pool.pool import CandidatePool
@@ -31,7 +31,7 @@ class SimilarityEstimator(BaseEstimator):
     ) -> None:
         self._vectors = check_vectors("estimator.vectors", vectors)(corpus)
         self.power = check_number("estimator.power", power, low=1.0)
-        self.strength = check_positive("estimator.strength", strength)
+        self.strength = check_number("estimator.strength", strength, low=1e-9)
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         made: list[FloatArray] = context.remember(self, list)

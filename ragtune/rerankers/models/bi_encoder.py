@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtune.core.arguments import check_flag
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
@@ -31,7 +32,8 @@ class BiEncoderReranker(PairwiseReranker):
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
     ) -> None:
-        super().__init__(batch_size, max_length, usd_per_1k_tokens, cache_dir, preload)
+        super().__init__(batch_size, max_length, usd_per_1k_tokens, cache_dir)
+        self.preload = check_flag("reranker preload", preload)
         self._embedder = embedder
         self.model = embedder.name
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtune.core.arguments import check_choice
+from ragtune.core.arguments import check_choice, check_flag
 from ragtune.core.component import declare_files
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
@@ -71,7 +71,8 @@ class CrossEncoderReranker(PairwiseReranker):
         size = most if batch_size is None else batch_size
         if self.dtype == "int8" and size != _INT8_PASS:
             raise ConfigError(f"reranker batch_size={size}: allowed with dtype='int8' is 1, lest scores depend on it")
-        super().__init__(size, max_length, usd_per_1k_tokens, cache_dir, preload)
+        super().__init__(size, max_length, usd_per_1k_tokens, cache_dir)
+        self.preload = check_flag("reranker preload", preload)
         self._fits_passes = batch_size is None
         self.model = model if isinstance(model, str) else type(model).__name__
         self.device = device
@@ -176,21 +177,17 @@ def _fastest_on(device: str | None) -> str:
 
     if (device or "cuda").startswith("cuda") and torch.cuda.is_available():
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
-    return fastest_dtype(processor_features()) if device in (None, "cpu") else "fp32"
+    return fastest_dtype() if device in (None, "cpu") else "fp32"
 
 
-def fastest_dtype(features: Collection[str]) -> str:
-    """The fastest type whose order of documents is practically that of float32, by features as Linux names them."""
-    return "bfloat16" if _MULTIPLIES_BFLOAT16.intersection(features) else "fp32"
-
-
-def processor_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
-    """The features of this machine's processor, as Linux names them; none on a system that does not list them."""
+def fastest_dtype(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The fastest type of this processor whose order of documents is practically that of float32."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8").splitlines()
     except OSError:
-        return frozenset()
-    return frozenset(next((line.partition(":")[2] for line in lines if line.startswith("flags")), "").split())
+        return "fp32"
+    flags = next((line.partition(":")[2] for line in lines if line.startswith("flags")), "")
+    return "bfloat16" if _MULTIPLIES_BFLOAT16.intersection(flags.split()) else "fp32"
 
 
 def _convert(model: Any, dtype: str) -> Any:

@@ -56,15 +56,11 @@ def run_by_onnx(model: CrossEncoder, identity: str, cache: DiskCache, *, quantiz
     graph: bytes = cache.fetch(
         " ".join([identity, *made_by, *["int8"] * quantized]),
         lambda: _quantized(_exported(model)) if quantized else _exported(model),
-        _save,
+        lambda graph, folder: (folder / _FILE).write_bytes(graph),
         lambda folder: (folder / _FILE).read_bytes(),
     )
     transformer.model = OnnxForward(graph, transformer.model.config)
     return model
-
-
-def _save(graph: bytes, folder: Path) -> None:
-    (folder / _FILE).write_bytes(graph)
 
 
 class _Logits(torch.nn.Module):

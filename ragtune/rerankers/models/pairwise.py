@@ -6,9 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
-from ragtune.core.arguments import check_flag
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
@@ -22,18 +20,9 @@ _CHARS_A_PASS = 400  # characters of padding that cost as much as a further pass
 class PairwiseReranker(CachedReranker):
     """Scores pairs in passes of ``batch_size``, whose time they share by tokens; loading is on no request's clock."""
 
-    def __init__(
-        self,
-        batch_size: int,
-        max_length: int | None,
-        usd_per_1k_tokens: float,
-        cache_dir: str | Path | None,
-        preload: bool,
-    ) -> None:
-        super().__init__(batch_size, max_length, usd_per_1k_tokens, cache_dir)
-        self.preload = check_flag("reranker preload", preload)
-        self._pass_chars: int | None = None
-        """Characters of passages in a pass, with padding; None: any number."""
+    preload: bool = True
+    _pass_chars: int | None = None
+    """Characters of passages in a pass, with padding; None: any number."""
 
     @abstractmethod
     def _make_ready(self) -> object:

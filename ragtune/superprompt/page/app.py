@@ -40,6 +40,7 @@ llm: {model: MODEL, base_url: http://localhost:11434/v1}
 limits: {N3_FINAL_SELECTION_MAX: 12}
 """
 _MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&@/])")
+_read_once = st.cache_resource(show_spinner=False)(read_folder)
 _LABELS = {"retrieval": "Retrieval", "reranked": "ReRanker", "a3": "A3 NLI Gate", "a4": "A4 Condenser"}
 
 
@@ -132,7 +133,7 @@ def _draw_documents(session: PageSession) -> None:
     sets: list[Documents] = []
     if folder or memory.collection is None:
         path = Path(folder or demo_folder())
-        shipped: Documents = _read_once(str(path))
+        shipped = _read_once(str(path))
         if st.checkbox(f"{_plain(path.name)}: {len(shipped):,} documents", value=True, key="use_shipped"):
             sets.append(shipped)
     files = st.file_uploader(
@@ -206,11 +207,6 @@ def _draw_chunks(session: PageSession, ids: Sequence[str]) -> None:
 def _draw_problem(session: PageSession, name: str) -> None:
     if problem := session.input_problems.get(name):
         st.error(_plain(problem))
-
-
-@st.cache_resource(show_spinner=False)
-def _read_once(folder: str) -> Documents:
-    return read_folder(folder)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """A small frontier of the shipped collection, by the real command."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

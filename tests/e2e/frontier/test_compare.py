@@ -1,7 +1,5 @@
 """python scripts/compare.py: tracked runs side by side, and what cannot be compared: damaged runs, other measures."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -12,8 +10,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from experiments.compare.run_folder import find_runs
-from experiments.compare.runs import study_of_runs
+from experiments.compare.runs import find_runs, study_of_runs
 from ragtune.core.errors import ConfigError, InputError
 
 Run = Callable[..., SimpleNamespace]

@@ -1,7 +1,5 @@
 """python scripts/frontier.py: what it writes, that it goes on after a kill, and that it does so to the byte."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from experiments.compare.gate import FINE, UNDECIDED, WORSE
-from experiments.compare.run_folder import find_runs, rankings_of, traces_of
+from experiments.compare.runs import find_runs, rankings_of, traces_of
 from ragtune.cli.main import main
 
 
@@ -51,9 +51,11 @@ def test_a_rise_of_cost_is_worse_however_good_the_quality(
 def test_what_cannot_be_judged_is_refused(
     two_runs: SimpleNamespace, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
-    assert main(["gate", str(two_runs.fixed), str(two_runs.ours), *options]) == 2
+    assert main(["gate", str(two_runs.fixed), str(two_runs.ours), *options]) == 64  # 2 is a verdict
     out, err = capsys.readouterr()
     assert (out, message in err) == ("", True)
+    with pytest.raises(SystemExit, match="64"):
+        main(["gate", "base", "candidate", "--limit", "3"])
 
 
 def test_a_scored_and_a_missed_document_are_explained_as_the_run_has_them(

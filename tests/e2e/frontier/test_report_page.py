@@ -1,7 +1,5 @@
 """report.html in a real browser, from disk, without a network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace

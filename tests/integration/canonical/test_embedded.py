@@ -1,7 +1,5 @@
 """The embedded PostgreSQL server: in any folder, shared by processes, gone with the last of them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

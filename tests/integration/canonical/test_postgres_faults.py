@@ -1,7 +1,5 @@
 """What happens to a PostgreSQL store when something breaks: nothing half-written, nothing lost, errors that say why."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

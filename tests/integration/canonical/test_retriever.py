@@ -1,7 +1,5 @@
 """``retriever=postgres``: documents out of chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The reference schema (rule D13), as the server itself describes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

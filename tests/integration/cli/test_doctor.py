@@ -1,7 +1,5 @@
 """ragtune doctor: what is missing, and how to get it."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib.metadata import PackageNotFoundError

@@ -1,28 +1,22 @@
 """The adapters of frameworks, with the real ones: each says what the facade says, in its framework's words."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from framework_rankers import BUDGET, CLASSES, SCORES, VECTORS, adapter, ranked_by
 from overlap import QUERY, TEXTS, overlap
 
 from ragtune import BudgetedReranker
 from ragtune.core.errors import InputError, MissingExtraError
 
-BUDGET: dict[str, Any] = {"docs": 6, "batch_size": 2}
-SCORES = [3.0, 9.0, 2.0, 5.0, 8.0, 7.0, 6.0, 1.0]
-VECTORS = [[float(i % 3), float(i % 2), 1.0] for i in range(len(TEXTS))]
-
-Found = list[tuple[str, float | None]]
-"""Texts, best first, with the model's score of each; None where its score is marked as an estimate."""
+ALL = pytest.mark.parametrize("framework", CLASSES)
 
 
 @pytest.fixture(autouse=True)
@@ -30,132 +24,18 @@ def no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
 
 
-def own(score: float | None, estimated: Any) -> float | None:
-    assert estimated in (True, False)
-    assert score is not None
-    return None if estimated else score
-
-
-def columns(*given: Sequence[Any] | None) -> list[Sequence[Any]]:
-    return [column if column is not None else [None] * len(TEXTS) for column in given]
-
-
-def metadata_of(clicks: Sequence[Any] | None) -> list[dict[str, Any]]:
-    return [{} if value is None else {"clicks": value} for value in columns(clicks)[0]]
-
-
-def by_pyterrier(
-    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
-) -> Found:
-    import pandas as pd
-
-    frame = pd.DataFrame({"qid": "q", "query": QUERY, "docno": [f"d{i}" for i in range(len(texts))], "text": texts})
-    for name, column in (("score", scores), ("doc_vec", vectors), ("clicks", clicks)):
-        if column is not None:
-            frame[name] = list(column)
-    ranked = make().transform(frame)
-    assert ranked["rank"].tolist() == list(range(len(ranked)))
-    assert ranked["score"].is_monotonic_decreasing
-    columns_ = zip(ranked["text"], ranked["reranker_score"], ranked["estimated"], strict=True)
-    return [(text, own(score, mark)) for text, score, mark in columns_]
-
-
-def by_langchain(
-    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
-) -> Found:
-    from langchain_core.documents import Document
-
-    assert vectors is None, "LangChain's documents carry none"
-    first = [{}] * len(texts) if scores is None else [{"relevance_score": score} for score in scores]
-    further = zip(texts, first, metadata_of(clicks), strict=False)
-    documents = [Document(text, metadata=scored | clicked) for text, scored, clicked in further]
-    ranked = make().compress_documents(documents, QUERY)
-    return [(one.page_content, own(one.metadata["relevance_score"], one.metadata["estimated"])) for one in ranked]
-
-
-def by_llamaindex(
-    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
-) -> Found:
-    from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
-
-    scores, vectors = columns(scores, vectors)
-    given = zip(texts, scores, vectors, metadata_of(clicks), strict=False)
-    nodes = [
-        NodeWithScore(
-            node=TextNode(text=text, embedding=vector, metadata=metadata, excluded_embed_metadata_keys=["clicks"]),
-            score=score,
-        )
-        for text, score, vector, metadata in given
-    ]
-    found = make().postprocess_nodes(nodes, query_str=QUERY)
-    assert all(
-        "estimated" not in one.node.get_content(mode)
-        for one in found
-        for mode in (MetadataMode.EMBED, MetadataMode.LLM)
-    )
-    return [(one.text, own(one.score, one.metadata["estimated"])) for one in found]
-
-
-def by_haystack(
-    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
-) -> Found:
-    from haystack import Document
-
-    scores, vectors = columns(scores, vectors)
-    given = zip(texts, scores, vectors, metadata_of(clicks), strict=False)
-    documents = [
-        Document(content=text, score=score, embedding=vector, meta=meta) for text, score, vector, meta in given
-    ]
-    ranked = make().run(query=QUERY, documents=documents)["documents"]
-    return [(document.content, own(document.score, document.meta["estimated"])) for document in ranked]
-
-
-def by_sentence_transformers(
-    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
-) -> Found:
-    given = {} if clicks is None else {"signals": {"clicks": clicks}}
-    ranked = make().rank(QUERY, texts, return_documents=True, scores=scores, vectors=vectors, **given)
-    assert [hit["text"] for hit in ranked] == [texts[hit["corpus_id"]] for hit in ranked]
-    return [(hit["text"], own(hit["score"], hit["estimated"])) for hit in ranked]
-
-
-CLASSES = {
-    "pyterrier": ("BudgetedTransformer", by_pyterrier),
-    "langchain": ("BudgetedCompressor", by_langchain),
-    "llamaindex": ("BudgetedPostprocessor", by_llamaindex),
-    "haystack": ("BudgetedRanker", by_haystack),
-    "sentence_transformers": ("BudgetedCrossEncoder", by_sentence_transformers),
-}
-ALL = pytest.mark.parametrize("framework", CLASSES)
-
-
-def adapter(framework: str) -> Any:
-    return getattr(importlib.import_module(f"ragtune.frameworks.{framework}"), CLASSES[framework][0])
-
-
-def ranked_by(framework: str, *arguments: Any, **options: Any) -> Found:
-    return CLASSES[framework][1](lambda: adapter(framework)(overlap, **BUDGET, **options), *arguments)
-
-
 @ALL
-@pytest.mark.parametrize("given", ["an order", "scores", "scores and vectors"])
+@pytest.mark.parametrize("given", ["an order", "scores", "scores and vectors", "signals"])
 def test_an_adapter_gives_the_ranking_of_the_facade(framework: str, given: str) -> None:
-    scores = None if given == "an order" else SCORES
-    vectors = VECTORS if given == "scores and vectors" and framework != "langchain" else None
-    expected = BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS, scores, vectors=vectors)
-    found = ranked_by(framework, TEXTS, scores, vectors)
+    scores = SCORES if "scores" in given else None
+    vectors = VECTORS if "vectors" in given and framework != "langchain" else None
+    clicks = [None, *range(len(TEXTS) - 1)] if given == "signals" else None
+    options = {"signals": ["clicks"]} if clicks and framework != "sentence_transformers" else {}
+    signals = None if clicks is None else {"clicks": clicks}
+    expected = BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS, scores, vectors=vectors, signals=signals)
+    found = ranked_by(framework, TEXTS, scores, vectors, clicks, **options)
     assert [text for text, _ in found] == [document.document for document in expected]
     assert [score for _, score in found] == [document.reranker_score for document in expected]
-
-
-@ALL
-def test_an_adapter_hands_signals_on(framework: str) -> None:
-    clicks = [None, *range(len(TEXTS) - 1)]
-    expected = BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS, signals={"clicks": clicks})
-    assert expected.documents != BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS).documents
-    options = {} if framework == "sentence_transformers" else {"signals": ["clicks"]}
-    found = ranked_by(framework, TEXTS, None, None, clicks, **options)
-    assert [text for text, _ in found] == [document.document for document in expected]
 
 
 @pytest.mark.parametrize("framework", ["llamaindex", "haystack"])
@@ -379,8 +259,11 @@ def test_pairs_are_scored_within_the_budget_of_each_query_and_arguments_of_the_m
         encoder.rank(QUERY, TEXTS, prompt="judge: ")
     with pytest.raises(InputError, match=r"min_score: allowed in rank\(\)"):
         encoder.predict(pairs, min_score=0.9)
+    assert encoder.predict(np.array(pairs)) == pytest.approx(scores)
+    assert encoder.predict(pairs, convert_to_tensor=True).tolist() == pytest.approx(scores)
+    assert isinstance(encoder.predict(pairs[0]), np.float32)
     with pytest.raises(InputError, match="pair 0 is 'a'"):
-        encoder.predict(["a", "b"])
+        encoder.predict(["a", "b", "c"])
 
 
 def test_a_pipeline_of_haystack_comes_back_from_its_file_and_ranks_the_same() -> None:
@@ -403,6 +286,10 @@ def test_a_pipeline_of_haystack_comes_back_from_its_file_and_ranks_the_same() ->
     assert asyncio.run(again.run_async(asked))["ranker"]["documents"] == found
     asked["ranker"]["top_k"] = 1
     assert pipeline.run(asked)["ranker"]["documents"] == found[:1]
+    twice = [Document(content=text, id="same", score=score) for text, score in (("first", 0.1), ("best", 0.9))]
+    assert [one.content for one in adapter("haystack")(overlap, docs=1).run(QUERY, twice)["documents"]] == ["best"]
+    with pytest.raises(ValueError, match="top_k=0"):
+        adapter("haystack")(overlap, docs=1, top_k=0)
 
 
 def test_what_haystack_cannot_write_down_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """A service in memory, and clients of its REST adapter."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Requests that share calls of a model: what waits together goes together, and each gets its own."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence

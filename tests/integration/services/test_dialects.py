@@ -1,7 +1,5 @@
 """One contract for all dialects of the rerank API: order, limits, documents, budgets, errors, bills, unknown fields."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

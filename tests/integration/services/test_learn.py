@@ -1,7 +1,5 @@
 """The budget that a server learns: all at first, then less; all again or nothing where the scores change."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence
@@ -111,15 +109,6 @@ def test_documents_without_a_first_stage_score_say_nothing_of_the_agreement(tmp_
     assert learner.limits != {"docs": 0}
 
 
-def test_a_file_that_is_none_of_its_own_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "learned.json"
-    Learner(file, 0.1, Orders(1), print)
-    for text in (file.read_text(), "{}"):
-        file.write_text(text)
-        with pytest.raises(ConfigError, match="is no state of this option"):
-            Learner(file, 0.06, Orders(1), print)
-
-
 def test_what_a_killed_server_has_learned_is_there_again(tmp_path: Path) -> None:
     file = tmp_path / "learned.json"
     model = FunctionReranker(lambda query, texts: [1.0 / (1 + int(text.split()[1])) for text in texts])
@@ -138,8 +127,17 @@ def test_what_a_killed_server_has_learned_is_there_again(tmp_path: Path) -> None
             wait_until(lambda: json.loads(file.read_text())["seen"] == before + 1)
 
 
-@pytest.mark.parametrize("damage", [{"shown": [1] * 9}, {"wealth": [0.0]}, {"seen": "abc"}, {"closed": "false"}])
-def test_a_damaged_state_is_refused(
+DAMAGES = [
+    {"shown": [1] * 9},
+    {"wealth": [0.0]},
+    {"seen": "abc"},
+    {"closed": "false"},
+    {"ragtune serve --learn 1": 0.1},
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_state_or_one_of_another_tolerance_is_refused(
     learned: tuple[Learner, Orders, list[str], Path], damage: dict[str, object]
 ) -> None:
     _, orders, told, file = learned

@@ -1,7 +1,5 @@
 """MCP answers what REST answers: a tool for every operation, with the same arguments, results and problems."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -104,7 +102,3 @@ def test_what_is_no_json_is_refused(service: RagService, value: object) -> None:
     result = asyncio.run(server_of(service).call_tool("normalize", {"content": value}))
     assert result.is_error
     assert from_json(result.content[0].text)["type"] == "urn:ragtune:problem:malformed-request"
-
-
-def test_unknown_tools_are_refused(service: RagService) -> None:
-    assert call(service, "drop_database", {}).is_error

@@ -1,7 +1,5 @@
 """Other people's MCP clients see results and errors: the official TypeScript SDK and the inspector's command line."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

@@ -1,9 +1,11 @@
-"""Other people's clients of rerank APIs, unmodified, each in its own dialect, on one server."""
+"""Other people's clients of rerank APIs, unmodified, each in its own dialect, on one server.
 
-from __future__ import annotations
+Each is imported where it is used: together they take seconds, in each process that collects tests.
+"""
 
 import argparse
 import asyncio
+import importlib
 import json
 import re
 import shlex
@@ -13,25 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import cohere
-import langchain_community.document_compressors.jina_rerank as langchain_jina
-import litellm
 import pytest
-import voyageai
 import yaml
-from haystack import Document as HaystackDocument
-from haystack.utils import Secret
-from haystack_integrations.components.rankers.cohere import CohereRanker
-from langchain_cohere import CohereRerank as LangChainCohere
-from langchain_core.documents import Document
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from llama_index.postprocessor.cohere_rerank import CohereRerank as LlamaCohere
-from llama_index.postprocessor.jinaai_rerank import JinaRerank as LlamaJina
-from llama_index.postprocessor.tei_rerank import TextEmbeddingInference as LlamaTei
 from npm_clients import install
 from patience import HANG_S
 from rerank_server import KEY, TEXTS, count_tea, serving
-from rerankers import Reranker
 
 from ragtune.cli.commands import serve
 from ragtune.cli.commands.ranker import make_ranker
@@ -39,7 +27,6 @@ from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.rerank import RerankServer
 
 BEST = [(2, 0.3), (4, 0.2), (0, 0.1)]
-NODES = [NodeWithScore(node=TextNode(text=text, id_=str(i))) for i, text in enumerate(TEXTS)]
 WRONG_KEY = "another-key-of-the-tests"
 Found = list[tuple[int, float]]
 
@@ -51,6 +38,8 @@ def url() -> Iterator[str]:
 
 
 def cohere_v1(url: str) -> Found:
+    import cohere
+
     found = cohere.Client(KEY, base_url=url).rerank(
         model="m", query="tea", documents=[{"text": text} for text in TEXTS], top_n=3, return_documents=True
     )
@@ -59,6 +48,8 @@ def cohere_v1(url: str) -> Found:
 
 
 def cohere_v2(url: str) -> Found:
+    import cohere
+
     found = cohere.ClientV2(KEY, base_url=url).rerank(model="m", query="tea", documents=TEXTS, top_n=3)
     assert found.meta is not None
     assert found.meta.billed_units is not None
@@ -67,6 +58,8 @@ def cohere_v2(url: str) -> Found:
 
 
 def voyage(url: str) -> Found:
+    import voyageai
+
     found = voyageai.Client(api_key=KEY, base_url=f"{url}/v1").rerank("tea", TEXTS, model="rerank-2.5", top_k=3)
     assert found.total_tokens > 0
     assert [one.document for one in found.results] == [TEXTS[one.index] for one in found.results]
@@ -74,37 +67,54 @@ def voyage(url: str) -> Found:
 
 
 def langchain_cohere(url: str) -> Found:
-    return _compressed(LangChainCohere(cohere_api_key=KEY, base_url=url, model="m", top_n=3))
+    from langchain_cohere import CohereRerank
+
+    return _compressed(CohereRerank(cohere_api_key=KEY, base_url=url, model="m", top_n=3))
 
 
-def langchain_jina_(url: str) -> Found:
+def langchain_jina(url: str) -> Found:
+    import langchain_community.document_compressors.jina_rerank as jina
+
     with pytest.MonkeyPatch.context() as patch:  # it has no option
-        patch.setattr(langchain_jina, "JINA_API_URL", f"{url}/v1/rerank")
-        return _compressed(langchain_jina.JinaRerank(jina_api_key=KEY, top_n=3))
+        patch.setattr(jina, "JINA_API_URL", f"{url}/v1/rerank")
+        return _compressed(jina.JinaRerank(jina_api_key=KEY, top_n=3))
 
 
 def _compressed(compressor: Any) -> Found:
+    from langchain_core.documents import Document
+
     documents = [Document(text, metadata={"n": i}) for i, text in enumerate(TEXTS)]
     found = compressor.compress_documents(documents, "tea")
     return [(one.metadata["n"], one.metadata["relevance_score"]) for one in found]
 
 
-def llama_index(make: Callable[[str], Any]) -> Callable[[str], Found]:
+def llama_index(name: str, path: str = "", **options: str) -> Callable[[str], Found]:
     def rank(url: str) -> Found:
-        found = make(url).postprocess_nodes([node.model_copy() for node in NODES], QueryBundle("tea"))
+        from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+        module = importlib.import_module(f"llama_index.postprocessor.{name}")
+        (made,) = (getattr(module, kind) for kind in module.__all__)
+        nodes = [NodeWithScore(node=TextNode(text=text, id_=str(i))) for i, text in enumerate(TEXTS)]
+        found = made(base_url=url + path, top_n=3, **options).postprocess_nodes(nodes, QueryBundle("tea"))
         return [(int(one.node_id), one.score) for one in found]
 
     return rank
 
 
 def haystack(url: str) -> Found:
+    from haystack import Document
+    from haystack.utils import Secret
+    from haystack_integrations.components.rankers.cohere import CohereRanker
+
     ranker = CohereRanker(api_key=Secret.from_token(KEY), api_base_url=url, top_k=3)
-    found = ranker.run("tea", [HaystackDocument(content=text, meta={"n": i}) for i, text in enumerate(TEXTS)])
+    found = ranker.run("tea", [Document(content=text, meta={"n": i}) for i, text in enumerate(TEXTS)])
     return [(one.meta["n"], one.score) for one in found["documents"]]
 
 
 def rerankers(provider: str, path: str) -> Callable[[str], Found]:
     def rank(url: str) -> Found:
+        from rerankers import Reranker
+
         ranker = Reranker("m", model_type="APIRanker", api_provider=provider, api_key=KEY, url=url + path, verbose=0)
         assert ranker is not None
         found = ranker.rank("tea", TEXTS)
@@ -115,6 +125,8 @@ def rerankers(provider: str, path: str) -> Callable[[str], Found]:
 
 def lite_llm(provider: str, path: str = "") -> Callable[[str], Found]:
     def rank(url: str) -> Found:
+        import litellm
+
         found = litellm.rerank(
             f"{provider}/rerank-v3.5", "tea", TEXTS, top_n=3, return_documents=True, api_base=url + path, api_key=KEY
         )
@@ -132,10 +144,10 @@ CLIENTS: dict[str, Callable[[str], Found]] = {
     "cohere 5, v2": cohere_v2,
     "voyageai": voyage,
     "langchain-cohere": langchain_cohere,
-    "langchain-community, Jina": langchain_jina_,
-    "llama-index, Cohere": llama_index(lambda url: LlamaCohere(api_key=KEY, base_url=url, top_n=3)),
-    "llama-index, Jina": llama_index(lambda url: LlamaJina(api_key=KEY, base_url=f"{url}/v1", top_n=3)),
-    "llama-index, TEI": llama_index(lambda url: LlamaTei(base_url=url, auth_token=f"Bearer {KEY}", top_n=3)),
+    "langchain-community, Jina": langchain_jina,
+    "llama-index, Cohere": llama_index("cohere_rerank", api_key=KEY),
+    "llama-index, Jina": llama_index("jinaai_rerank", "/v1", api_key=KEY),
+    "llama-index, TEI": llama_index("tei_rerank", auth_token=f"Bearer {KEY}"),
     "cohere-haystack": haystack,
     "rerankers, Cohere": rerankers("cohere", "/v1/rerank"),
     "rerankers, Jina": rerankers("jina", "/jina/v1/rerank"),
@@ -158,6 +170,10 @@ def test_a_client_gets_the_best_documents_with_their_scores(name: str, url: str)
 
 
 def test_clients_find_the_reason_of_a_failure_where_they_look_for_it(url: str) -> None:
+    import cohere
+    import litellm
+    import voyageai
+
     with pytest.raises(cohere.UnprocessableEntityError) as wrong:
         cohere.ClientV2(KEY, base_url=url).rerank(model="m", query="tea", documents=["tea"], max_tokens_per_doc=0)
     assert "/max_tokens_per_doc" in wrong.value.body["message"]
@@ -165,7 +181,7 @@ def test_clients_find_the_reason_of_a_failure_where_they_look_for_it(url: str) -
         cohere.Client(WRONG_KEY, base_url=url).rerank(model="m", query="tea", documents=["tea"])
     assert "API key" in refused.value.body["message"]
     with pytest.raises(RuntimeError, match="API key"):
-        LlamaJina(api_key=WRONG_KEY, base_url=f"{url}/v1").postprocess_nodes(NODES, QueryBundle("tea"))
+        llama_index("jinaai_rerank", "/v1", api_key=WRONG_KEY)(url)
     with pytest.raises(voyageai.error.AuthenticationError, match="API key"):
         voyageai.Client(api_key=WRONG_KEY, base_url=f"{url}/v1").rerank("tea", TEXTS, model="m")
     with pytest.raises(voyageai.error.InvalidRequestError, match="/top_k"):
@@ -175,6 +191,8 @@ def test_clients_find_the_reason_of_a_failure_where_they_look_for_it(url: str) -
 
 
 def test_a_request_with_a_budget_goes_through_a_client_that_does_not_know_it(url: str) -> None:
+    import cohere
+
     options: Any = {"additional_body_parameters": {"budget": {"docs": 2}}}
     found = cohere.ClientV2(KEY, base_url=url).rerank(model="m", query="tea", documents=TEXTS, request_options=options)
     assert sum(not one.estimated for one in found.results) == 2  # type: ignore[attr-defined]
@@ -230,6 +248,8 @@ def test_the_pages_server_answers_the_pages_requests(
 
 
 def test_the_pages_configuration_of_litellm_routes_to_the_server(url: str) -> None:
+    import litellm
+
     (text,) = re.findall(r"```yaml\n(.*?)```", section("LiteLLM"), flags=re.DOTALL)
     models = yaml.safe_load(text.replace("http://localhost:8080", url).replace("api_key: any", f"api_key: {KEY}"))
     found = asyncio.run(litellm.Router(**models).arerank("reranker", query="tea", documents=TEXTS, top_n=3))

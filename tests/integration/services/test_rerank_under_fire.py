@@ -1,7 +1,5 @@
 """The rerank API where clients leave, hurry or ask for too much, and where its upstream fails."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
@@ -14,6 +12,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from llm_server import Fault
 from patience import HANG_S, wait_until
 from rerank_server import KEY, ask, serving
 
@@ -24,7 +23,6 @@ from ragtune.rerankers.http.reranker import HttpReranker
 from ragtune.services.payloads import Budget, RerankQuery
 from ragtune.services.rerank import RerankServer
 from ragtune.services.turns import Turns
-from tests.support.llm_server import Fault
 
 PATH = "/v2/rerank"
 TEXTS = [f"text {i}" for i in range(20)]

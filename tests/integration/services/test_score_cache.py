@@ -1,19 +1,16 @@
 """The score cache of the rerank server: it outlives the server, its scores expire, and its figures are shown."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from llm_server import LLMServer
 from rerank_server import HTTP, KEY, ask, serving
 
-from ragtune.cli.main import main
 from ragtune.data.caches.sqlitecache import SqliteCache
 from ragtune.rerankers.http.reranker import HttpReranker
 from ragtune.services.rerank import RerankServer
-from tests.support.llm_server import LLMServer
 
 TEXTS = ["Ships have sails.", "Statins lower cholesterol.", "Aspirin thins blood."]
 
@@ -53,9 +50,3 @@ def test_expired_values_leave_the_file(tmp_path: Path, monkeypatch: pytest.Monke
         cache.put({key: 1.0})
     cache.ttl_s = 1000.0
     assert [*cache.get([b"a", b"b", b"c"])] == [b"b", b"c"]
-
-
-@pytest.mark.parametrize("options", [[], ["--score-cache", "scores", "--llm", "listwise"]])
-def test_a_time_to_live_needs_a_cache_of_scores(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--store", "memory", "--model", "m", "--score-cache-ttl", "5", *options]) == 2
-    assert "--score-cache-ttl: allowed with" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """Who may ask, from where, and how much may be sent: the same for REST and MCP, which lie behind one protection."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable, Iterator

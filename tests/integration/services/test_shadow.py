@@ -1,7 +1,5 @@
 """What is reranked in full as well: never on a request's path, never with its text unless asked."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +9,7 @@ from patience import HANG_S, wait_until
 from rerank_server import count_tea
 
 from ragtune.canonical.permit import Permit
-from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.errors import InputError
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.payloads import RerankQuery
 from ragtune.services.rerank import RerankServer
@@ -166,9 +164,3 @@ def test_a_line_that_was_cut_short_is_left_out_and_a_file_without_records_is_ref
     file.write_text("hello\n", encoding="utf-8")
     with pytest.raises(InputError, match="holds no record"):
         read_records(file)
-
-
-@pytest.mark.parametrize("share", [0, 1.5, float("nan"), "all"])
-def test_a_share_is_one(share: float) -> None:
-    with pytest.raises(ConfigError, match="shadow share="):
-        ShadowOptions(share)

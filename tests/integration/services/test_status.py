@@ -1,7 +1,5 @@
 """The status page of the rerank server: what an operator sees of the last hour and the last day."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A request that took too long writes nothing and holds no thread; writes of a document keep their order."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

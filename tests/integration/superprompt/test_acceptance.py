@@ -1,7 +1,5 @@
 """Rule E14, criterion by criterion, with and without a language model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,16 +1,12 @@
 """The page, run by Streamlit's own test runner: what is drawn, enabled and said after each click."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from patience import HANG_S
-from streamlit.testing.v1 import AppTest
 
-from ragtune.superprompt.page import app
 from ragtune.superprompt.stages.base import ORDER
 
 BREAD = (
@@ -21,6 +17,8 @@ HOSTILE = (
 )
 PROMPT = "## Task\nExplain why my sourdough crumb is gummy.\n\n## Format\nA list"
 
+APP = Path(__file__).parents[3] / "ragtune" / "superprompt" / "page" / "app.py"
+AppTest = Any
 Start = Callable[..., AppTest]
 
 
@@ -39,7 +37,9 @@ def start(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     monkeypatch.setenv("RAGTUNE_PAGE_CORPUS", str(corpus_folder))
 
     def run(prompt: str = PROMPT) -> AppTest:
-        page = AppTest.from_file(str(Path(app.__file__)), default_timeout=HANG_S).run()
+        from streamlit.testing.v1 import AppTest
+
+        page = AppTest.from_file(str(APP), default_timeout=HANG_S).run()
         return checked(page.text_area(key="prompt").set_value(prompt).run())
 
     return run
@@ -68,17 +68,6 @@ def said(elements: Any) -> str:
 
 def box(page: AppTest) -> str:
     return page.code[0].value if page.code else ""
-
-
-def test_the_page_opens_with_an_example_and_only_a0_and_auto_enabled(start: Start) -> None:
-    page = AppTest.from_file(str(Path(app.__file__)), default_timeout=HANG_S)
-    page.run()
-    assert "## Task" in checked(page).text_area(key="prompt").value
-    assert [button.key for button in page.button][: len(ORDER)] == [f"stage_{name}" for name in ORDER]
-    assert enabled(page) == [ORDER[0]]
-    assert not page.button(key="auto").disabled
-    assert page.button(key="answer").disabled
-    assert not page.error
 
 
 def test_the_stages_run_by_hand_in_order_and_each_enables_the_next(start: Start) -> None:

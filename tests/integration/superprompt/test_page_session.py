@@ -1,7 +1,5 @@
 """What the page and the command line share, without Streamlit: documents, conversation, settings, the session."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

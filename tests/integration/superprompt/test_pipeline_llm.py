@@ -1,7 +1,5 @@
 """The whole pipeline with a language model over real HTTP, with and without faults, recorded and replayed."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

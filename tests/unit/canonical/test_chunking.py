@@ -1,6 +1,4 @@
 # ruff: noqa: RUF001
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any, get_args
 

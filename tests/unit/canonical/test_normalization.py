@@ -1,6 +1,4 @@
 # ruff: noqa: RUF001
-from __future__ import annotations
-
 import unicodedata
 from functools import reduce
 from typing import Any

@@ -1,7 +1,5 @@
 """What the specification says by name or number (rules D6 to D8, D14 and D16), and that every line of it has a test."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import inspect

@@ -1,7 +1,5 @@
 """Agreement of rankings without judgments."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

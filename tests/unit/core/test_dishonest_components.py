@@ -3,8 +3,6 @@
 Every component follows a script of misdeeds, call by call. ``CHAOS_EXAMPLES`` says how many requests are tried.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Drivers: whose batches are scored with whose, and what becomes of all when one goes wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Final orders, their ties, and the rankings of all steps at once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -15,7 +15,7 @@ from ragtune.core.pool.columns import PoolColumns
 from ragtune.core.pool.items import ItemState, PoolItem, ids_of, lengths_of
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.rounds import aggregate
-from ragtune.core.types import BatchProposal, ReformulationResult
+from ragtune.core.types import ReformulationResult
 from ragtune.data.corpus import Corpus, Document
 
 NOT_FINITE = [math.nan, math.inf, -math.inf]
@@ -118,11 +118,6 @@ def test_duplicate_ids_are_refused_by_name():
         CandidatePool([item("a", 0), item("a", 1)])
 
 
-def test_items_stand_in_tie_breaking_order():
-    pool = CandidatePool([item("b", 1), item("z", 0), item("a", 1)])
-    assert pool.doc_ids == ("z", "a", "b")
-
-
 def test_additions_go_behind_and_move_nothing():
     pool = CandidatePool([item("a", 0), item("b", 1)])
     pool.transition(["a"], ItemState.IN_FLIGHT)
@@ -188,13 +183,6 @@ def test_ids_that_a_component_sorts_in_place_do_not_move_scores():
     assert pool.positions(["d0", "d2"]).tolist() == [0, 2]
 
 
-def test_a_proposal_keeps_its_documents_when_the_scheduler_uses_its_list_again():
-    wish = ["d0", "d1"]
-    proposal = BatchProposal(doc_ids=wish)
-    wish.clear()
-    assert proposal.doc_ids == ["d0", "d1"]
-
-
 FACTS = [Facts(f"d{i}", f"text {i} ü", {"title": "t"} if i % 2 else {}, token_count=i) for i in range(6)]
 
 
@@ -227,11 +215,6 @@ def test_a_pool_of_hits_is_the_pool_of_their_documents(scores, source):
 def test_hits_are_looked_at_where_they_enter(score):
     with pytest.raises(InvalidScoreError):
         checked_documents(hits([3.0, score]))
-
-
-def test_hits_that_name_a_document_twice_go_the_way_of_all_documents():
-    found = Hits(["d0", "d0"], [2.0, 1.0], [FACTS[0], FACTS[0]])
-    assert [doc.id for doc in checked_documents(found)] == ["d0", "d0"]
 
 
 def test_a_pool_of_hits_and_a_round_of_them_travel_as_others_do():

@@ -1,12 +1,10 @@
 """Clock, trace, context and meter of a request, and places for work with deadlines."""
 
-from __future__ import annotations
-
-import time
 from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
+from patience import HANG_S
 
 from ragtune import CostBudget
 from ragtune.core.request import places as module
@@ -60,13 +58,6 @@ def test_a_virtual_clock_adds_exactly():
     assert clock.now_ms() == 0.3
 
 
-def test_the_monotonic_clock_never_goes_back_and_adds_recorded_time():
-    clock = MonotonicClock()
-    before = clock.now_ms()
-    clock.advance(1e9)
-    assert before + 1e9 <= clock.now_ms() < before + 1.1e9
-
-
 def test_a_paused_clock_stands_still_and_leaves_the_pause_out_even_if_the_work_in_it_fails(machine):
     clock = MonotonicClock()
     with suppress(RuntimeError), clock.paused(), clock.paused():
@@ -110,11 +101,9 @@ def hold(places: Places, now, held_s: float, within_s: float, *, gave_up: bool =
 
 def test_work_that_would_get_its_place_after_its_deadline_is_refused_at_once(now) -> None:
     places = Places(1)
-    assert hold(places, now, 4.0, 60.0)
+    assert hold(places, now, 4.0 * HANG_S, 60.0)
     assert places.take(now.s + 60.0)
-    begun = time.perf_counter()
-    assert not places.take(now.s + 1.0)
-    assert time.perf_counter() - begun < 1.0
+    assert not places.take(now.s + HANG_S)  # or it would hang
     places.leave(0.1)
     assert places.take(now.s + 1.0)
 

@@ -1,7 +1,5 @@
 """One request under several budgets gives what as many requests give, whatever its reranker does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

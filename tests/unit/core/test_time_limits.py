@@ -1,7 +1,5 @@
 """A time limit on a real clock: what is expected to pass it does not start, and recorded time counts too."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragtune import CostBudget

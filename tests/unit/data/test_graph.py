@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,12 +70,8 @@ def test_a_cosine_that_rounding_lifted_above_1_is_no_damage(letters, make_graph,
     assert CorpusGraph.open(folder, letters).neighbours("a") == ["b"]
 
 
-def test_a_row_leaves_the_document_itself_and_strangers_out():
+def test_a_row_leaves_the_document_itself_and_strangers_out_and_goes_by_corpus_position_where_equal():
+    assert nearest(np.array([0.5, 0.5, 0.5, 0.9, 0.5]), 1, 3)[0].tolist() == [3, 0, 2]
     neighbours, weights = nearest(np.array([0.3, 9.0, 0.0, -1.0, 0.7]), 1, 4)
     assert neighbours.tolist() == [4, 0, -1, -1]
     assert weights == pytest.approx([0.7, 0.3, 0.0, 0.0])
-
-
-def test_equal_nearness_goes_by_corpus_position():
-    neighbours, _ = nearest(np.array([0.5, 0.5, 0.5, 0.9, 0.5]), 1, 3)
-    assert neighbours.tolist() == [3, 0, 2]

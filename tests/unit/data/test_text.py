@@ -1,7 +1,5 @@
 """Words and terms, of scripts with and without blanks between words."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Long documents in passages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Pools over a tiny graph, and a way to score them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Estimators that follow a graph; tests/conformance compares GAR with its authors' implementation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

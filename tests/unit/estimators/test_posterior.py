@@ -1,7 +1,5 @@
 """Gaussian posteriors over relevance, beside the textbook's formulas, and the oracle."""
 
-from __future__ import annotations
-
 import tracemalloc
 from dataclasses import replace
 from types import SimpleNamespace

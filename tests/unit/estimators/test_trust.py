@@ -1,7 +1,5 @@
 """How much the reranker and the sources count: what several sources agree on, and a document's own score."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Policies that compare windows: the figures of their papers, on comparers that make no mistake."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 from typing import Any

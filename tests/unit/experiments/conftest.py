@@ -1,7 +1,5 @@
 """A small collection through the harness, without a process of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """``estimator.trust=auto``: a first pass over a sample of queries sets the dial."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -75,7 +73,7 @@ def test_the_first_pass_is_in_the_bill_and_a_run_is_not_resumed_with_another_tru
     config = compose([*common, *scores, "estimator.trust=auto", "tracking=none", "resume=true", "verbosity=0"])
     folder = tmp_path / "run"
     folder.mkdir()
-    header = {**identity(config), "trust": 0.25, "version": 6}
+    header = {**identity(config), "trust": 0.25, "version": 7}
     (folder / "journal.jsonl").write_text(json.dumps(header) + "\n")
     with pytest.raises(ConfigError, match=r"begun with trust 0\.25, and estimator\.trust=auto finds 0\.5 now"):
         run_experiment(config, folder, [])

@@ -1,7 +1,5 @@
 """A run beside what it has to beat."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Components out of configuration."""
 
-from __future__ import annotations
-
 import json
 import re
 import zlib
@@ -13,7 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from experiments.config import targets
-from experiments.replay.build import build_session, load_dataset
+from experiments.replay.build import build_session
 from experiments.replay.component import component
 from ragtune import BudgetedReranker
 from ragtune.core.errors import ConfigError
@@ -84,10 +82,6 @@ def test_installed_packages_offer_components_by_an_entry_point(tmp_path: Path, m
     targets.allowed_packages.cache_clear()
     assert type(component(config, "thing")).__name__ == "Part"
     targets.allowed_packages.cache_clear()
-
-
-def test_a_dataset_is_read_once_per_process(compose_tiny: Compose) -> None:
-    assert load_dataset(compose_tiny()) is load_dataset(compose_tiny("seed=3"))
 
 
 def test_signals_that_read_the_words_of_the_query_are_no_witnesses(compose_tiny: Compose, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Composition: what the command line means, as plain checked data."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whatever bytes an input file holds, reading it ends well or in an error that names it, and in no other."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

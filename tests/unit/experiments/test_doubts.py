@@ -1,7 +1,5 @@
 """A run says so where its sources seem to know better than its reranker or say nothing, and only there."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

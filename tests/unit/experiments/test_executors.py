@@ -1,7 +1,5 @@
 """Shards, and records that are the same whichever executor ran them."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from functools import partial

@@ -1,7 +1,5 @@
 """Golden decisions: one file a component, every change of one is told by name, and a run checks those it uses."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator
@@ -73,7 +71,6 @@ def unchecked() -> Iterator[None]:
     golden._differences.cache_clear()
     yield
     golden._differences.cache_clear()
-    experiment._warn_once.cache_clear()
 
 
 def run(folder: Path) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from experiments.config.paths import PROJECT_ROOT
-from experiments.replay.inputs import InputFiles, Sources, identity, require_same
+from experiments.config.sources import Sources
+from experiments.replay.inputs import InputFiles, identity, require_same
 from ragtune.core.component import Component, declare_files
 from ragtune.core.errors import ConfigError
 

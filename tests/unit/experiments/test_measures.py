@@ -1,7 +1,5 @@
 """Measures against ir-measures called directly and against arithmetic, of rankings as positions and of records."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

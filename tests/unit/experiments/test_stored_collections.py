@@ -1,7 +1,5 @@
 """Large collections: a text is read where something reads it, tokens are counted once, processes share the files."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable
@@ -15,8 +13,8 @@ from shard_work import mapped_files
 from experiments.cli.experiment import run_experiment
 from experiments.config.options import RunConfig
 from experiments.datasets import beir
-from experiments.evaluate import baselines, files
-from experiments.replay import build, journal
+from experiments.evaluate import baselines
+from experiments.replay import build
 from experiments.replay.executors import JoblibExecutor
 from experiments.replay.records import replay_shard
 from ragtune.data import corpus, storedcorpus
@@ -82,8 +80,6 @@ def test_files_are_the_same_wherever_columns_are_kept(
     for read in (build._session, build._shared, build._load_dataset, build._load_measures):
         read.cache_clear()
     monkeypatch.setattr(beir, "STORED_FROM", 1)
-    for module in (files, journal):
-        monkeypatch.setattr(module, "_ROOM", 0)
     monkeypatch.setattr(baselines, "TOGETHER", 2)
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "stored", [])
     for name in ("run.trec", "per_query.parquet", "curve.csv", "traces.jsonl.gz"):

@@ -1,7 +1,5 @@
 """Sweeps: what is in their folder is what they report."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Jobs of a sweep that differ by a limit are replayed once, and each is what it would be alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

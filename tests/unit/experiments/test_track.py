@@ -1,7 +1,5 @@
 """Tracking: nothing of a run's files is lost on the way to MLflow."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """What ragtune advise has written is what the library and the server take."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

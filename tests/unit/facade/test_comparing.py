@@ -1,7 +1,5 @@
 """The facade with policies that compare: windows of documents, a window a call."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The library says where sources seem to know better than its reranker, and only there."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import warnings

@@ -1,7 +1,5 @@
 """Fusion of ranked lists."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragtune.core.types import ScoredDocument

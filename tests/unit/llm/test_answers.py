@@ -1,7 +1,5 @@
 """One parser for rerankers, reformulators and agents: a draft in a model's thoughts is never its answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

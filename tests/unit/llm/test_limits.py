@@ -1,7 +1,5 @@
 """Room for the thoughts of reasoning models: there by default, within the budget, and named where it is too small."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

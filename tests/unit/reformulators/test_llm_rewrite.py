@@ -1,7 +1,5 @@
 """Rewrites by a language model (rule R4)."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

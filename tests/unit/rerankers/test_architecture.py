@@ -1,7 +1,5 @@
 """The closed form beside the authors' figures, and beside the operations that a model really does."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragtune.core.errors import ConfigError

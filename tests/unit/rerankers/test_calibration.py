@@ -1,7 +1,5 @@
 """Scores as probabilities of relevance, and a threshold on them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

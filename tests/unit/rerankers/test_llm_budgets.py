@@ -1,7 +1,5 @@
 """Budgets hold for rerankers that ask a language model: through the real loop, whatever the model says."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any

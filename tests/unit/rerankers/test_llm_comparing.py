@@ -1,7 +1,5 @@
 """Permutations of windows and heap sort by a language model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace

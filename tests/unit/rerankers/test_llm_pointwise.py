@@ -1,7 +1,5 @@
 """Grades by a language model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

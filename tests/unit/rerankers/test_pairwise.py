@@ -24,8 +24,10 @@ LOADING_MS, PASS_MS, TOKEN_MS = 8000.0, 5.0, 2.0
 class Slow(PairwiseReranker):
     """Takes 8 s to load, and 5 ms a pass besides 2 ms a token."""
 
+    preload = False
+
     def __init__(self, machine: Any, batch_size: int = 32, cache_dir: str | None = "auto", **options: object):
-        given = {"max_length": None, "usd_per_1k_tokens": 0.5, "preload": False}
+        given = {"max_length": None, "usd_per_1k_tokens": 0.5}
         super().__init__(batch_size=batch_size, cache_dir=cache_dir, **(given | options))  # type: ignore[arg-type]
         self._machine = machine
         self._is_loaded = False

@@ -1,7 +1,5 @@
 """A comparer without a model: the table's order, documented faults, a bill."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

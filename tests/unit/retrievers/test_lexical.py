@@ -1,7 +1,5 @@
 """Retrieval by words."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re
@@ -89,11 +87,6 @@ def test_the_index_is_built_once_for_a_corpus_and_settings(
         BM25Retriever(_corpus("another corpus"))
 
 
-def test_without_a_cache_nothing_is_written(corpus: Corpus, private_cache: Path, make_context: MakeContext) -> None:
-    assert BM25Retriever(corpus, cache_dir=None).retrieve(make_context("heart"), 1)
-    assert not private_cache.exists()
-
-
 def _only_queries(text: str) -> list[str]:
     assert text == "heart", "analysed a document"
     return ["heart"]
@@ -115,12 +108,6 @@ POOL = [ScoredDocument(id=f"doc_{i}", content=f"text {i}", token_count=10) for i
 
 def _ids(found: list[ScoredDocument]) -> list[str]:
     return [doc.id for doc in found]
-
-
-def test_keeps_the_order_of_unscored_documents(make_context: MakeContext) -> None:
-    found = InMemoryRetriever(POOL).retrieve(make_context("text"), 12)
-    assert _ids(found) == [f"doc_{i}" for i in range(12)]
-    assert [doc.token_count for doc in found] == [10] * 12
 
 
 def test_finds_substrings_whatever_the_case(make_context: MakeContext) -> None:

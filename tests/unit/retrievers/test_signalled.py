@@ -1,7 +1,5 @@
 """Signals beside a first stage: what they add to it, and what they must not change."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

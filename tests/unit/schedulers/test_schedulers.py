@@ -1,7 +1,5 @@
 """What schedulers send next, and when they stop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -135,29 +133,22 @@ def test_calls_and_documents_are_limited_by_the_budget(fakes):
     assert sizes(fakes.controller(scheduler=scheduler, budget=limits(max_reranker_docs=5)).run("q")) == [5]
 
 
-class Truth:
-    """What documents are worth: the later they come, the more; a window that holds a broken one fails."""
-
-    def __init__(self, broken: int | None = None) -> None:
-        self.broken = broken
-
-    def __call__(self, items: Any) -> dict[str, float]:
-        if any(item.initial_rank == self.broken for item in items):
-            raise RuntimeError("no answer")
-        best_first = sorted(items, key=lambda item: -item.initial_rank)
-        return {item.doc_id: 1 / (2 + rank) for rank, item in enumerate(best_first)}
+def truth(items: Any) -> dict[str, float]:
+    """What documents are worth: the later they come, the more."""
+    best_first = sorted(items, key=lambda item: -item.initial_rank)
+    return {item.doc_id: 1 / (2 + rank) for rank, item in enumerate(best_first)}
 
 
 @pytest.fixture
 def controller(fakes: Any) -> Callable[..., Any]:
-    def make(estimator: Any, truth: Any = None, **budget: int) -> Any:
+    def make(estimator: Any, **budget: int) -> Any:
         from ragtune.assemblers.greedy import GreedyAssembler
 
         return fakes.controller(
             documents=fakes.docs(30),
             estimator=estimator,
             scheduler=WindowsScheduler(5),
-            reranker=fakes.Reranker(script=[truth or Truth()] * 60),
+            reranker=fakes.Reranker(script=[truth] * 60),
             assembler=GreedyAssembler(ordering="posterior"),
             budget=CostBudget.only(**budget),
         )

@@ -1,7 +1,5 @@
 """What is known of candidates for free."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

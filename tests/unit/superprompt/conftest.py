@@ -1,7 +1,5 @@
 """A pipeline small enough to know by heart: four documents, two turns, no language model, no reranker."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import pytest

@@ -1,6 +1,4 @@
 # ruff: noqa: RUF001 - letters that look like others are what is tested
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

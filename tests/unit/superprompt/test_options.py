@@ -1,7 +1,5 @@
 """Options: one schema, its documented file, files over defaults, and messages about bad ones."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The ReRanker and its rerank stages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest

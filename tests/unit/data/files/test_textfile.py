@@ -1,7 +1,5 @@
 """Lines of text files as users have them: marked, gzipped, damaged, in another encoding."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from pathlib import Path

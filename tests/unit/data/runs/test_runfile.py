@@ -1,7 +1,5 @@
 """Files of ranked documents: what is understood, and what is refused with its place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The rule that chooses, and the prices that it goes by."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """BEIR folders: what is read, what is refused with file and line, what is kept and counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The real ir_datasets loader, over local files registered with ir_datasets itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """TREC topics as queries: what the catalogue's own parsers read, and what they do not."""
 
-from __future__ import annotations
-
 import io
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a study recommends: by the rule, in words, the same from its table and from its CSV file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kept cells: replayed again when the data changed or the file is damaged, and only then."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil
@@ -11,12 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joblib.externals.loky import get_reusable_executor
 
 from experiments.config.paths import PROJECT_ROOT
+from experiments.config.sources import Sources
 from experiments.replay import inputs
-from experiments.replay.executors import WorkersLostError
-from experiments.replay.inputs import Sources
 from experiments.report.study import Study
 from experiments.report.tables import policies_table
 from experiments.study.cells import FULL, jobs_of, run_jobs, study_of
@@ -89,14 +85,6 @@ def test_a_policy_that_fails_is_no_row_of_the_study(grid: Grid) -> None:
     assert not jobs[-1].file.exists()
 
 
-def test_a_policy_whose_process_dies_is_told_of_in_words(grid: Grid) -> None:
-    deadly = PolicyEntry("deadly", "ours", "deadly", overrides=["reranker._target_=misbehaving.Deadly"])
-    jobs = jobs_of(replace(grid, policies=[*grid.policies, deadly]), Path("out", "cells"))
-    get_reusable_executor().shutdown(wait=True)  # workers of other tests would be in another folder
-    with pytest.raises(WorkersLostError, match="a worker process died"):
-        run_jobs(jobs, 2, lambda done, total: None)
-
-
 def test_a_damaged_cell_counts_as_absent_and_policies_of_the_same_configuration_are_replayed_once(grid: Grid) -> None:
     twin = replace(grid, policies=[*grid.policies, PolicyEntry("twin", "peer", overrides=[])])
     jobs = jobs_of(twin, Path("out", "cells"))
@@ -155,7 +143,7 @@ def test_a_study_measures_fixed_depth_at_every_depth_and_all_curves_from_none_to
 @pytest.mark.parametrize(
     ("policy", "ordering", "words"),
     [
-        ("fixed_depth", "reranked_first", "every pool document reranked, reranked_first order"),
+        ("fixed_depth", "reranked_first", "the baseline without a limit, reranked_first order"),
         ("sliding", "posterior", "the baseline without a limit"),
     ],
 )
