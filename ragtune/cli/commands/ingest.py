@@ -73,12 +73,6 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
     def cut(document: SourceDocument) -> list[Chunk]:
         return chunk(document, markdown if document.doc_id.lower().endswith(MARKDOWN) else text)
 
-    def is_gone(doc_id: str) -> bool:
-        """Whether a document that was not read has gone from the folders; a file that was skipped keeps its chunks."""
-        if doc_id.partition("#")[0] in {name.partition(":")[0] for name in sources.skipped}:
-            return False
-        return arguments.prune if sources.prefixes is None else doc_id.startswith(sources.prefixes)
-
     end, every = ("\r", 0.2) if sys.stderr.isatty() else ("\n", 30.0)
     shown = time.monotonic()
 
@@ -90,7 +84,9 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
             sys.stderr.flush()
 
     with open_store(arguments, create=True) as store:
-        counts = ingest(sources, store, cut, progress, sources.size, prune=is_gone)
+        counts = ingest(
+            sources, store, cut, progress, sources.size, prune=lambda doc_id: sources.is_gone(doc_id, arguments.prune)
+        )
     sys.stdout.write(f"{counts}\n")
     for title, reasons in (("noted", sources.notes), ("skipped", sources.skipped)):
         for name, reason in reasons.items():
