@@ -236,6 +236,9 @@ def test_folders_are_mirrored_searched_and_only_bad_files_are_left_out(
     assert out.startswith("docs: 3 documents (2 unchanged, 0 without text, 1 pruned)")
     assert json.loads(call("search", "hot coffee", "--json")[0])["results"][0]["doc_id"] == "docs/more/latin.txt"
 
+    for line in ('{"question": "boiling", "docs": "docs/tea.md"}', '{"question": "boiling", "docs": {"d": 1e999}}'):
+        (tmp_path / "bad.jsonl").write_text(line)
+        assert ragtune(["search", "--collection", "docs", "--fit", str(tmp_path / "bad.jsonl")]) == 2
     (tmp_path / "questions.jsonl").write_text('{"question": "boiling", "docs": ["docs/tea.md"]}\n')
     out, _ = call("search", "--fit", str(tmp_path / "questions.jsonl"))
     assert "hybrid, rrf 0.5 " in out
