@@ -118,7 +118,7 @@ class DocumentFiles:
             folder = f"{name_of(error.filename)}/"
             self._skip(folder, error.strerror or str(error), folder)
 
-        found = {}
+        found: dict[str, Path] = {}
         for folder, folders, names in os.walk(root, onerror=skip):
             folders[:] = [name for name in folders if not name.startswith(".")]
             files = (Path(folder, name) for name in names if not name.startswith("."))

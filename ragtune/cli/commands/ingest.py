@@ -31,7 +31,8 @@ import time
 from pathlib import Path
 
 from ragtune.cli import harness
-from ragtune.cli.commands.options import add_store_options
+from ragtune.cli.commands.options import add_store_options, open_store
+from ragtune.core.errors import ConfigError
 
 KEPT = "finished batches are kept: repeat the command to go on"
 
@@ -49,6 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ingest and print the counts."""
     if not any("=" not in word or Path(word).exists() for word in arguments.overrides):
+        for name in ("collection", "analyzer", "prune", "dsn", "data_dir", "embedder", "embedder_model"):
+            if getattr(arguments, name):
+                option = f"--{name.replace('_', '-')}"
+                raise ConfigError(f"{option}: allowed with folders only; the options of datasets are NAME=VALUE")
         sys.stdout.write(f"{harness.part('prepare.ingest').run(arguments.overrides)}\n")
         return 0
     return _ingest_folders(arguments)
@@ -60,9 +65,7 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
     from ragtune.canonical.policies import ChunkPolicy
     from ragtune.canonical.sources import MARKDOWN, DocumentFiles
     from ragtune.canonical.types import Chunk, SourceDocument
-    from ragtune.cli.commands.options import open_store
     from ragtune.core.arguments import check_count
-    from ragtune.core.errors import ConfigError
 
     if arguments.collection is None:
         raise ConfigError("--collection NAME is missing: the collection that the folders go to")
