@@ -48,6 +48,7 @@ class DocumentFiles:
         skipped: reason by file, record or folder, complete after an iteration.
         notes: remarks on documents that were read.
         size: bytes of all files.
+        roots: the given folders and files, by how their ids begin.
 
     Raises:
         DatasetError: if a path does not exist, two have the same name, or there is no document of an allowed form.
@@ -69,9 +70,9 @@ class DocumentFiles:
         self._corpora: set[str] = set()
         self._unread: set[str] = set()  # how ids begin that may be there still
         roots = [Path(path).expanduser().resolve() for path in paths]
-        self._prefixes = tuple(f"{root.name}/" for root in roots)
-        if repeated := {name for name in self._prefixes if self._prefixes.count(name) > 1}:
-            raise DatasetError(f"sources {sorted(repeated)}: allowed are folders and files of different names")
+        self.roots = {f"{root.name}/": str(root) for root in roots}
+        if len(self.roots) < len(roots):
+            raise DatasetError(f"sources {list(map(str, roots))}: allowed are folders and files of different names")
         for root in roots:
             self._files |= self._files_of(root)
         self.size = sum(file.stat().st_size for file in self._files.values())
@@ -83,7 +84,7 @@ class DocumentFiles:
         """
         if self._corpora:
             return prune and not self.skipped
-        return doc_id.startswith(self._prefixes) and not f"{doc_id}#".startswith(tuple(self._unread))
+        return doc_id.startswith(tuple(self.roots)) and not f"{doc_id}#".startswith(tuple(self._unread))
 
     def __iter__(self) -> Iterator[SourceDocument]:
         seen: set[str] = set()

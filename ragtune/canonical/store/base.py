@@ -24,7 +24,7 @@ from ragtune.core.interfaces import BaseEmbedder
 class BaseSearcher(ABC):
     """Chunks that can be searched, in order of score descending, then ``doc_id`` (by code point), then ``chunk_index``.
 
-    ``settings`` are JSON values of a collection: ``embedder`` (how it is made) and ``fusion`` (fitted weights).
+    ``settings`` are JSON values of a collection: ``embedder`` (how it is made), ``fusion`` (fitted weights), ``sources``.
     """
 
     embedder: BaseEmbedder

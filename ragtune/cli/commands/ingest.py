@@ -43,7 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--collection", metavar="NAME", help="required with folders")
     parser.add_argument("--chunk-tokens", metavar="N", type=int, default=256, help="no chunk is longer")
     parser.add_argument("--analyzer", metavar="NAME", help="of a new collection: english, german, ..., cjk, none")
-    parser.add_argument("--prune", action="store_true", help="delete what is not in a corpus with ids of its own, too")
+    parser.add_argument(
+        "--prune",
+        action="store_true",
+        help="delete also what a corpus, or another folder of that name, put there",
+    )
     add_store_options(parser)
 
 
@@ -87,6 +91,13 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
             sys.stderr.flush()
 
     with open_store(arguments, create=True) as store:
+        kept = store.settings.get("sources", {})
+        for name, root in sources.roots.items():
+            if kept.get(name, root) != root and not arguments.prune:
+                raise ConfigError(
+                    f"{name} came from {kept[name]!r}, whose documents {root!r} would replace: say --prune"
+                )
+        store.save_settings({"sources": {**kept, **sources.roots}})
         counts = ingest(
             sources, store, cut, progress, sources.size, prune=lambda doc_id: sources.is_gone(doc_id, arguments.prune)
         )
