@@ -1,4 +1,4 @@
-"""The store against its peers on the same rows: pgvector with SQL by hand, and LanceDB (``pip install lancedb``).
+"""The store against its peers on the same rows: SQL by hand on pgvector, SQLite, LanceDB (``pip install lancedb``).
 
     python benchmarks/bench_peers.py [--chunks 20000] [--dims 384] [--queries 100] [--repeats 3] [--json FILE]
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,7 @@ from bench_lexical import cpu_seconds, milliseconds, processes, seconds
 from bench_store import POOL, Collection, GivenVectors, K, bare_ingest, collection_key
 from pgvector.psycopg import register_vector
 
-from ragtune.canonical import Candidate, Embedding, Filters, fuse
+from ragtune.canonical import Candidate, Embedding, Filters, RetrievalPlan
 from ragtune.canonical.store.database import EF_SEARCH, PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
 
@@ -59,11 +60,7 @@ def ragd(collection: Collection, folder: str) -> Iterator[tuple[int, Callable[[]
         store = database.open("peers", GivenVectors(collection.vectors.shape[1]), create=True)
 
         def search(vector: Embedding, words: str) -> list[Candidate]:
-            lists = {
-                "vector": store.vector_candidates(vector, POOL, Filters()),
-                "lexical": store.lexical_candidates(words, POOL, Filters()),
-            }
-            return fuse(lists, params={"k": RRF_K})[:K]
+            return store.hybrid_candidates(words, vector, RetrievalPlan(mode="hybrid", k=K, candidate_pool=POOL))
 
         def nearest(vector: Embedding) -> set[tuple[str, int]]:
             return {found.key for found in store.vector_candidates(vector, POOL, Filters())}
@@ -129,7 +126,48 @@ def lance(collection: Collection, folder: str) -> Iterator[tuple[int, Callable[[
     yield psutil.Process().pid, load, search, nearest
 
 
-SIDES = {"ragd": ragd, "by_hand": by_hand, "lancedb": lance}
+@contextmanager
+def sqlite(collection: Collection, folder: str) -> Iterator[tuple[int, Callable[[], object], Search, Nearest]]:
+    """FTS5 for words, and an exact search over a matrix in memory, which is also a file."""
+    database = sqlite3.connect(f"{folder}/peers.sqlite")
+    matrices: list[Embedding] = []
+
+    def load() -> None:
+        database.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, doc_id, chunk_index, content, tags, metadata)")
+        database.execute(
+            "CREATE VIRTUAL TABLE words USING fts5(content, content=rows, content_rowid=id, tokenize=porter)"
+        )
+        for chunks, vectors in collection.batches():
+            rows = [(c.doc_id, c.chunk_index, c.content, json.dumps(c.tags), json.dumps(c.metadata)) for c in chunks]
+            database.executemany("INSERT INTO rows VALUES (NULL, ?, ?, ?, ?, ?)", rows)
+            matrices.append(np.asarray(vectors))
+        database.execute("INSERT INTO words (words) VALUES ('rebuild')")
+        database.commit()
+        matrices[:] = [np.vstack(matrices)]
+        np.save(f"{folder}/vectors.npy", matrices[0])
+
+    def best(vector: Embedding) -> list[int]:
+        products = matrices[0] @ vector
+        first = np.argpartition(-products, POOL)[:POOL]
+        return [int(place) + 1 for place in first[np.argsort(-products[first])]]
+
+    def search(vector: Embedding, words: str) -> Any:
+        sql = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
+        lists = [best(vector), [row for (row,) in database.execute(sql, (" OR ".join(words.split()), POOL))]]
+        scores: dict[int, float] = {}
+        for ranked in lists:
+            for rank, row in enumerate(ranked, start=1):
+                scores[row] = scores.get(row, 0.0) + 1 / (RRF_K + rank)
+        first = sorted(scores, key=lambda row: -scores[row])[:K]
+        return [database.execute("SELECT * FROM rows WHERE id = ?", (row,)).fetchone() for row in first]
+
+    def nearest(vector: Embedding) -> set[tuple[str, int]]:
+        return {collection_key(row - 1) for row in best(vector)}
+
+    yield psutil.Process().pid, load, search, nearest
+
+
+SIDES = {"ragd": ragd, "by_hand": by_hand, "sqlite": sqlite, "lancedb": lance}
 
 
 def measured(side: str, chunks: int, dims: int, queries: int, repeats: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ MOVED = (
         "ragtune.adapters": "ragtune.frameworks",
         "ragtune.adapters.page": "ragtune.superprompt.page",
         "ragtune.adapters.page.session": "ragtune.superprompt.page.session",
-        "ragtune.canonical.fusing": "ragtune.canonical.retrieval",
+        "ragtune.canonical.fusing": "ragtune.canonical.fusion",
         "ragtune.canonical.indexing": "ragtune.canonical.retrieval",
         "ragtune.canonical.reranking": "ragtune.canonical.retrieval",
         "ragtune.core.pool.belief": "ragtune.core.pool.valuation",

@@ -16,17 +16,20 @@ from ragtune.cli.dispatch import Command, Parser, run_command
 
 def main(name: str) -> int:
     """Run a command on the words of this process, and return its exit code: 0, 2 on bad input, 1 else, 130."""
-    return run_command(name, cast(Command, import_module(f"{__name__}.{name}")), sys.argv[1:])
+    from ragtune.cli.main import SERVICES
+
+    command = SERVICES.get(name) or cast(Command, import_module(f"{__name__}.{name}"))
+    return run_command(name, command, sys.argv[1:])
 
 
-def add_overrides(parser: argparse.ArgumentParser, meaning: str, root: str = "config") -> None:
+def add_overrides(parser: argparse.ArgumentParser, meaning: str) -> None:
     """Declare ``arguments.overrides``, and what is proposed for options with dashes."""
     parser.add_argument("overrides", nargs="*", metavar="NAME=VALUE", help=meaning)
 
     def propose(name: str) -> str:
         from experiments.config.options import without_dashes
 
-        return without_dashes(name, root)
+        return without_dashes(name)
 
     if isinstance(parser, Parser):
         parser.propose = propose

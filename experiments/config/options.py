@@ -203,9 +203,9 @@ def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?{whose}"
 
 
-def without_dashes(name: str, root: str = "config") -> str:
+def without_dashes(name: str) -> str:
     """The end of a message about an option that was given with dashes."""
-    known = known_options(root)
+    known = known_options()
     meant = f"; did you mean {name}?" if name in known else did_you_mean_option(name, known)
     return re.sub(r"did you mean ([\w.]+)\?", r"did you mean \1=VALUE?", meant)
 

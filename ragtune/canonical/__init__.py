@@ -10,12 +10,13 @@ from typing import Any
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.compression import compress
 from ragtune.canonical.embedding import embed
+from ragtune.canonical.fusion import fuse
 from ragtune.canonical.normalization import NormalizedText, normalize
 from ragtune.canonical.packaging import package
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
 from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, Filters, Segment, SourceDocument
 
-_ON_FIRST_USE = ("fuse", "index", "rerank", "retrieve")
+_ON_FIRST_USE = ("index", "rerank", "retrieve")
 
 __all__ = [
     "Candidate",

@@ -90,7 +90,7 @@ def describe(name: str, embedder: BaseEmbedder, analyzer: str | None) -> Collect
 
 def check_same(kept: Collection, wanted: Collection, analyzer: str | None) -> Analyzer:
     """Check a collection against the one that would be created, and return its analyzer; None takes its own."""
-    if (kept.embed_model, kept.embed_dims) != (wanted.embed_model, wanted.embed_dims):
+    if not same_model(kept.embed_model, wanted.embed_model) or kept.embed_dims != wanted.embed_dims:
         raise CollectionMismatchError(
             f"collection {kept.name!r} holds vectors of {kept.embed_model!r}, {kept.embed_dims} dims; "
             f"the embedder is {wanted.embed_model!r}, {wanted.embed_dims} dims"
@@ -110,6 +110,11 @@ def check_same(kept: Collection, wanted: Collection, analyzer: str | None) -> An
             "collection, and ingest its documents again"
         )
     return found
+
+
+def same_model(one: str, other: str) -> bool:
+    """Whether two names are of the same model: the words before a digest do not matter."""
+    return one[one.find("sha256:") :] == other[other.find("sha256:") :] if "sha256:" in one else one == other
 
 
 def unknown(name: str, known: Iterable[str]) -> UnknownCollectionError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -40,9 +40,11 @@ class RetrievalPlan(BaseModel):
     """How candidates are generated, filtered and fused (rules D6 to D11).
 
     Attributes:
-        mode: ``vector``, ``lexical`` or ``hybrid`` (both, fused by RRF).
+        mode: ``vector``, ``lexical`` or ``hybrid`` (both, fused).
         k: number of results; of ``hybrid``, ``<= candidate_pool``.
         candidate_pool: number of candidates of each list before fusion; raised to k where there is one list.
+        fusion: of ``hybrid``: ``rrf``, ``scores``, or ``fitted`` (what was fitted to the collection's questions).
+        weights: of the lists ``vector`` and ``lexical`` in the fusion, >= 0; 1 by default.
         rrf_k: damping of reciprocal rank fusion.
         filters: which chunks may be candidates.
 
@@ -55,10 +57,17 @@ class RetrievalPlan(BaseModel):
     mode: Literal["vector", "lexical", "hybrid"] = "vector"
     k: int = Field(default=12, ge=1)
     candidate_pool: int = Field(default=50, ge=1)
+    fusion: Literal["rrf", "scores", "fitted"] = "rrf"
+    weights: dict[Literal["vector", "lexical"], Annotated[float, Field(ge=0, le=1e6)]] = Field(default_factory=dict)
     rrf_k: float = Field(default=60.0, ge=0.0, allow_inf_nan=False)
     filters: Filters = Filters()
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def fusing(self) -> tuple[str, dict[str, Any]]:
+        """Method and parameters of :func:`ragtune.canonical.fuse`."""
+        return self.fusion, {"weights": self.weights, **({"k": self.rrf_k} if self.fusion == "rrf" else {})}
 
     @model_validator(mode="after")
     def _pool_holds_k(self) -> RetrievalPlan:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
+from ragtune.canonical.analyzers import same_model
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.compression import compress
 from ragtune.canonical.embedding import embed
+from ragtune.canonical.fusion import fuse
 from ragtune.canonical.packaging import package
 from ragtune.canonical.permit import current
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
-from ragtune.canonical.retrieval import fuse, index, rerank, retrieve
+from ragtune.canonical.retrieval import index, rerank, retrieve
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.types import (
     Candidate,
@@ -38,6 +41,7 @@ class LimitExceededError(InputError):
     """A request exceeds a limit of the service; the message names the value and the limit."""
 
 
+_PROBE, _CHUNKS_EACH = 16, 20  # texts whose time predicts that of all; chunks that a request may make of a batch's one
 MAX_K = 1000
 """The most candidates that a request may ask for."""
 
@@ -46,7 +50,8 @@ class RagService:
     """A database with embedders (the first is the default) and rerankers that clients choose by name; thread-safe.
 
     A function that opens the database is called when a collection is first asked for. ``max_batch`` is the most texts,
-    chunks, documents or candidates of a request.
+    chunks, documents or candidates of a request. A write whose texts would take longer than ``timeout_s`` to embed is
+    refused after the first of them.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class RagService:
         rerankers: Mapping[str, BaseReranker] = MappingProxyType({}),
         max_batch: int = 1000,
         cache_dir: str | Path | None = AUTO,
+        timeout_s: float | None = None,
     ) -> None:
         if not embedders:
             raise ConfigError("embedders={}: allowed is at least one")
@@ -66,6 +72,7 @@ class RagService:
         self._max_batch = max_batch
         self._default = next(iter(self.embedders))
         self._cache_dir = cache_dir
+        self._timeout_s = timeout_s
         self._stores: dict[str, BaseStore] = {}
 
     @property
@@ -127,7 +134,21 @@ class RagService:
 
     def index(self, collection: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
         self._check_batch("chunks", chunks)
-        return self._on(collection, lambda store: index(chunks, store))
+        return self._on(collection, lambda store: self._index(chunks, store))
+
+    def _index(self, chunks: Sequence[Chunk], store: BaseStore) -> dict[str, Any]:
+        self._check_limit("chunks", len(chunks), _CHUNKS_EACH * self._max_batch)
+        if self._timeout_s is not None and len(chunks) > _PROBE:
+            started = time.monotonic()
+            embed(chunks[:_PROBE], store.embedder)
+            seconds = (time.monotonic() - started) * len(chunks) / _PROBE
+            if seconds > self._timeout_s:
+                fitting = int(len(chunks) * self._timeout_s / seconds)
+                raise LimitExceededError(
+                    f"{len(chunks)} chunks would take about {seconds:.0f} s to embed, allowed are {self._timeout_s:g}: "
+                    f"send at most {fitting} at once, raise --timeout, or use ragtune ingest, which has no limit"
+                )
+        return index(chunks, store)
 
     def ingest(self, collection: str, documents: Sequence[SourceDocument], policy: ChunkPolicy) -> dict[str, Any]:
         """Normalize, chunk, embed and index documents; those without a visible character are deleted."""
@@ -141,7 +162,7 @@ class RagService:
         empty = [doc_id for doc_id, chunks in chunked.items() if not chunks]
 
         def work(store: BaseStore) -> dict[str, Any]:
-            counts = index([one for chunks in chunked.values() for one in chunks], store)
+            counts = self._index([one for chunks in chunked.values() for one in chunks], store)
             gone = sum(len(store.chunks(doc_id)) for doc_id in empty)
             if gone:
                 store.delete(empty)
@@ -191,7 +212,7 @@ class RagService:
             except UnknownCollectionError:
                 self._stores.pop(collection, None)
         kept = next((one.embed_model for one in self.database.collections() if one.name == collection), None)
-        fitting = (embedder for embedder in self.embedders.values() if embedder.name == kept)
+        fitting = (embedder for embedder in self.embedders.values() if kept and same_model(kept, embedder.name))
         store = self.database.open(collection, next(fitting, self.embedders[self._default]))
         self._stores[collection] = store
         return work(store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import ragtune
 from ragtune.cli.dispatch import Command
@@ -26,7 +26,6 @@ COMMANDS = {
     "pack": "write a collection, its candidates and its scores into one file",
     "export": "write a run in the form of TIRA, TREC, ranx or Hugging Face",
     "graph": "build the graph of a collection's nearest documents",
-    "ingest": "put a dataset into a collection of PostgreSQL",
     "relog": "log finished runs to MLflow from their files",
     "reproduce": "compare published figures of papers with ours",
     "conformance": "compare decisions and ragd's answers with the golden ones",
@@ -47,9 +46,15 @@ def find_harness() -> Path | None:
 
 def load(name: str) -> Command:
     """Return one of :data:`COMMANDS`, and put the harness on the path of this process."""
+    return cast(Command, part(f"commands.{name}"))
+
+
+def part(name: str) -> Any:
+    """Return a module of ``experiments``, and put the harness on the path of this process."""
     folder = find_harness()
     if folder is None:
-        raise ConfigError(f"ragtune {name} needs the experiment harness, which this installation lacks: {HOW}")
+        command = name.rpartition(".")[2]
+        raise ConfigError(f"ragtune {command} needs the experiment harness, which this installation lacks: {HOW}")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-    return cast(Command, import_module(f"experiments.commands.{name}"))
+    return import_module(f"experiments.{name}")

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from ragtune import __version__
 from ragtune.cli import harness
-from ragtune.cli.commands import certificate, doctor, drift, mcp, prompt, serve, shadow
+from ragtune.cli.commands import certificate, doctor, drift, ingest, mcp, prompt, search, serve, shadow
 from ragtune.cli.dispatch import BAD_INPUT, Command, Parser, complain, flush_output, run_command
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import RagtuneError
 
 SERVICES: dict[str, Command] = {
+    "ingest": ingest,
+    "search": search,
     "serve": serve,
     "mcp": mcp,
     "prompt": prompt,

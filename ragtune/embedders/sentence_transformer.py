@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ class SentenceTransformerEmbedder(BaseEmbedder):
         if identity is None:
             self._ready()
             identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
-        return f"{identity} max_length={self.max_length}"
+        words = f"{'/'.join(Path(self.model).parts[-2:])} " if identity.startswith("sha256:") else ""
+        return f"{words}{identity} max_length={self.max_length}"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}

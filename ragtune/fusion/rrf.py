@@ -23,10 +23,6 @@ class RRFFusion(BaseFusion):
         self.weights = {name: check_number(f"rrf weight of {name}", w, low=0.0) for name, w in (weights or {}).items()}
 
     def fuse(self, lists: Mapping[str, Sequence[ScoredDocument]]) -> list[ScoredDocument]:
-        return self.best(None, lists)
-
-    def best(self, k: int | None, lists: Mapping[str, Sequence[ScoredDocument]]) -> list[ScoredDocument]:
-        """The first ``k`` of what :meth:`fuse` gives, or all for None; copies of the others are not made."""
         best: dict[str, tuple[int, ScoredDocument]] = {}
         sources: dict[str, dict[str, float]] = {}
         parts: dict[str, list[float]] = {}
@@ -41,6 +37,6 @@ class RRFFusion(BaseFusion):
                 if doc.id not in best or rank < best[doc.id][0]:
                     best[doc.id] = (rank, doc)
         scores = {doc_id: math.fsum(parts[doc_id]) for doc_id in best}
-        first = sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))[:k]
+        first = sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))
         told = [{"score": scores[i], "fusion_score": scores[i], "sources": sources[i]} for i in first]
         return [best[i][1].model_copy(update=one) for i, one in zip(first, told, strict=True)]

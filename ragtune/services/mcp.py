@@ -69,7 +69,7 @@ def http_routes(server: MCPServer, limits: ServerLimits) -> list[BaseRoute]:
 
 
 class _Arguments(FuncMetadata):
-    """Hands the arguments on as they are: the operation checks them, and reads no JSON out of strings."""
+    """Hands the arguments on as they are: the operation checks them."""
 
     def validate_arguments(self, arguments_to_validate: dict[str, Any]) -> dict[str, Any]:
         return {"arguments": arguments_to_validate}
@@ -84,7 +84,7 @@ def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None
         parameters = {"type": "object", "title": own["title"], "required": ["query"], **joined}
         output = {"type": "object"}
     return Tool(
-        fn=_call(operation, runner, ranker),
+        fn=_call(operation, runner, ranker, _never_text(parameters["properties"])),
         name=operation.name,
         title=None,
         context_kwarg=None,
@@ -101,12 +101,18 @@ def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None
     )
 
 
+def _never_text(properties: dict[str, Any]) -> set[str]:
+    """Arguments that some clients send as JSON in a string."""
+    kinds = {name: (one, *one.get("anyOf", ()), *one.get("oneOf", ())) for name, one in properties.items()}
+    return {name for name, allowed in kinds.items() if all(one.get("type") != "string" for one in allowed)}
+
+
 def _call(
-    operation: Operation[Any], runner: Runner, ranker: RerankServer | None
+    operation: Operation[Any], runner: Runner, ranker: RerankServer | None, never_text: set[str]
 ) -> Callable[..., Awaitable[CallToolResult]]:
     async def call(arguments: dict[str, Any]) -> CallToolResult:
         try:
-            data = _encode(arguments)
+            data = _encode({name: _read(value) if name in never_text else value for name, value in arguments.items()})
             if ranker is None or "candidates" in arguments:
                 body = await runner.run(operation, data)
             else:
@@ -120,6 +126,13 @@ def _call(
         )
 
     return call
+
+
+def _read(value: Any) -> Any:
+    try:
+        return from_json(value, allow_inf_nan=False) if isinstance(value, str) else value
+    except ValueError:  # the operation says what is allowed
+        return value
 
 
 def _encode(arguments: dict[str, Any]) -> bytes:

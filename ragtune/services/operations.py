@@ -165,7 +165,7 @@ CandidateSets = Annotated[
 def fuse(
     service: RagService,
     candidate_sets: CandidateSets,
-    method: Literal["rrf", "concat"] = "rrf",
+    method: Literal["rrf", "scores", "concat"] = "rrf",
     params: p.FuseParams = _RRF,
 ) -> Any:
     """Merge ranked lists into one."""

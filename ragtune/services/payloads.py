@@ -45,7 +45,7 @@ Vector = Annotated[Many[Finite], Field(min_length=1)]
 
 
 class FuseParams(Payload):
-    """Arguments of reciprocal rank fusion; ``concat`` takes none."""
+    """Arguments of a fusion: ``k`` of ``rrf``, ``weights`` of ``rrf`` and ``scores``; ``concat`` takes none."""
 
     k: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     weights: dict[str, Annotated[float, Field(ge=0, le=1e6)]] | None = None

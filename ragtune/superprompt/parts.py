@@ -94,7 +94,7 @@ def make_pipeline(options: PromptOptions, memory: BaseMemory, clock: Clock | Non
     elif reranker is not None:
         stage = TopRerankStage(reranker)
     elif options.reranker.kind == "auto" and isinstance(memory, DocumentMemory) and memory.embedder is None:
-        stage = LatentRerankStage(memory.index, options.request_words)
+        stage = LatentRerankStage(memory.index, options.request_words, memory.sections)
     client = make_client(options.llm)
     if client is not None:
         client.prepare()  # outside the stages' times

@@ -20,6 +20,7 @@ from ragtune.canonical.types import Chunk, Filters
 from ragtune.embedders.hashing import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(dims=8)
+BY_SCORES = {"mode": "hybrid", "fusion": "scores", "weights": {"vector": 0.3}}
 HOSTILE = (
     "'; DROP TABLE ragtune.collections; --",
     '"; DELETE FROM ragtune.chunks; --',
@@ -82,7 +83,7 @@ def everything(store: BaseStore) -> Any:
     corpus=corpora,
     change=corpora,
     query=contents,
-    mode=st.sampled_from(["vector", "lexical", "hybrid"]),
+    mode=st.sampled_from([{"mode": "vector"}, {"mode": "lexical"}, {"mode": "hybrid"}, BY_SCORES]),
 )
 def test_postgres_is_the_reference(
     postgres: BaseStore, memory: BaseStore, data: Any, corpus: Any, change: Any, query: str, mode: Any
@@ -99,7 +100,7 @@ def test_postgres_is_the_reference(
             metadata=st.one_of(st.just({}), st.sampled_from(used).map(lambda pair: dict([pair])), metadata),
         )
     )
-    plans = [RetrievalPlan(mode=mode, k=k, filters=kept) for k in (2, 50) for kept in (Filters(), filters)]
+    plans = [RetrievalPlan(**mode, k=k, filters=kept) for k in (2, 50) for kept in (Filters(), filters)]
     for state in (corpus, change):
         assert fill(postgres, state) == fill(memory, state)
         assert everything(postgres) == everything(memory)

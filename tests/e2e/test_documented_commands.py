@@ -94,7 +94,7 @@ NOT_HERE = {
     r"^conformance$": "takes a minute; .ci/run runs it",
     r"^score --out datasets/demo": "makes the shipped score table of the demo anew from 341 texts and 50 queries",
     r"retriever\.mode=": "searches a collection that the reader has ingested; tests/e2e/test_ingest.py does both",
-    r"^prompt .*--collection notes": "asks a collection that the reader has ingested; tests/integration/page does both",
+    r"^(ingest|search|prompt) .*--(collection|table)": "needs the reader's documents: tests/e2e/test_ingest.py",
     r"^(gate|explain) ": "tests/e2e/frontier/test_gate.py runs it",
     r"^(export|pack) |dataset=pack:|callbacks=tirex": "tests/e2e/test_export.py and test_pack.py run it",
     r"^leaderboard ": "tests/e2e/test_leaderboard.py runs it",
@@ -212,7 +212,7 @@ def test_every_command_that_cannot_run_here_is_taken() -> None:
         parser = Parser(prog=f"ragtune {name}")
         declare(COMMANDS[name], parser)
         arguments = parser.parse_intermixed_args([word.partition("|")[0] for word in rest])
-        if name in ("advise", "label", "score", "graph", "ingest"):
+        if name in ("advise", "label", "score", "graph", "ingest") and not getattr(arguments, "collection", None):
             composes(arguments.overrides, "ingest" if name == "ingest" else "config")
 
 

@@ -84,8 +84,8 @@ def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, fo
 
 @pytest.fixture
 def slow(tiny_dataset: list[str], tmp_path: Path, dsn: str) -> SimpleNamespace:
-    """An ingestion of 6 batches, and where it logs what it embedded."""
-    options = ["embedder._target_=misbehaving.SlowEmbedder", "batch=2", "collection=tiny"]
+    """An ingestion of a batch for each document, and where it logs what it embedded."""
+    options = ["embedder._target_=misbehaving.SlowEmbedder", "batch=1", "collection=tiny"]
     environment = {"EMBED_LOG": str(tmp_path / "log"), "RAGTUNE_DSN": dsn}
     return SimpleNamespace(
         arguments=[*tiny_dataset, *options],
@@ -182,3 +182,75 @@ def test_a_collection_that_does_not_serve_the_job_is_refused_with_what_to_do(
         assert refused.code == 2
         assert said in refused.err
         assert len(refused.err.splitlines()) == 1
+
+
+def test_folders_are_mirrored_searched_and_only_bad_files_are_left_out(
+    tmp_path: Path, dsn: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    docs = tmp_path / "docs"
+    (docs / "more").mkdir(parents=True)
+    (docs / "tea.md").write_text("# Tea\n\n## Green\n\nGreen tea wants water of 80 degrees.\n")
+    (docs / "page.html").write_text("<head><script>x</script></head><h1>Milk</h1><p>Milk is <b>white</b>.")
+    (docs / "more" / "latin.txt").write_bytes("Café au lait is hot coffee with much milk.".encode("latin-1"))
+    (docs / "more" / "rows.jsonl").write_text('{"_id": "b1", "title": "Bread", "text": "It is baked."}\nnot json\n')
+    (docs / "a.pdf").write_bytes(_pdf("Ships sail at sea."))
+    for name, data in (
+        ("empty.txt", b""),
+        ("binary.md", b"\x7fELF\0\0"),
+        ("cyrillic.txt", "привет мир".encode("cp1251")),
+    ):
+        (docs / name).write_bytes(data)
+    (docs / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
+
+    def call(*words: str) -> tuple[str, list[str]]:
+        capfd.readouterr()
+        assert ragtune([*words, "--collection", "docs"]) == 0
+        out, err = capfd.readouterr()
+        return out, [line for line in err.splitlines() if line.startswith(("noted", "skipped"))]
+
+    out, left_out = call("ingest", str(docs))
+    assert out.startswith("docs: 5 documents (0 unchanged, 0 without text, 0 pruned)")
+    assert [line.split(": ")[1] for line in left_out if line.startswith("skipped")] == [
+        *("docs/binary.md", "docs/broken.pdf", "docs/cyrillic.txt", "docs/empty.txt", "docs/more/rows.jsonl:2")
+    ]
+    assert "noted: docs/more/latin.txt: not UTF-8, read as Latin-1" in left_out
+    found = {
+        question: call("search", question, "-k", "1")[0]
+        for question in ("green teas", "white milk", "sailing", "baked bread", "café")
+    }
+    assert found["green teas"].startswith("1. docs/tea.md  Tea > Green  (lexical ")
+    assert "*Green* *tea* wants water" in found["green teas"]
+    assert found["white milk"].startswith("1. docs/page.html  Milk  (")
+    assert found["sailing"].startswith("1. docs/a.pdf  page 1  (")
+    assert found["baked bread"].startswith("1. docs/more/rows.jsonl#b1  Bread  (")
+    assert found["café"].startswith("1. docs/more/latin.txt  (")
+
+    (docs / "tea.md").write_text("# Tea\n\nBlack tea wants boiling water.\n")
+    (docs / "page.html").unlink()
+    (docs / "more" / "latin.txt").write_bytes(b"\0")  # it may be half-written: what was known of it stays
+    out, _ = call("ingest", str(docs))
+    assert out.startswith("docs: 3 documents (2 unchanged, 0 without text, 1 pruned)")
+    assert json.loads(call("search", "hot coffee", "--json")[0])["results"][0]["doc_id"] == "docs/more/latin.txt"
+
+    (tmp_path / "questions.jsonl").write_text('{"question": "boiling", "docs": ["docs/tea.md"]}\n')
+    out, _ = call("search", "--fit", str(tmp_path / "questions.jsonl"))
+    assert "hybrid, rrf 0.5 " in out
+    answer = json.loads(call("search", "boiling tea", "--json")[0])
+    assert (answer["mode"], answer["fusion"], answer["results"][0]["sources"].keys()) == (
+        *("hybrid", "fitted"),
+        {"lexical", "vector"},
+    )
+
+
+def _pdf(text: str) -> bytes:
+    """A file of one page."""
+    stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET"
+    objects = [
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        f"<</Length {len(stream)}>>stream\n{stream}\nendstream",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
+    body = "".join(f"{number} 0 obj{one}endobj\n" for number, one in enumerate(objects, start=1))
+    return f"%PDF-1.4\n{body}trailer<</Root 1 0 R/Size 6>>\nstartxref\n0\n%%EOF".encode()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import Any, Self
 
 from ragtune.canonical.analyzers import Analyzer
+from ragtune.canonical.fusion import LEXICAL, VECTOR, fuse_first
+from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.types import (
     Candidate,
     Chunk,
@@ -19,12 +21,41 @@ from ragtune.canonical.types import (
 from ragtune.core.interfaces import BaseEmbedder
 
 
-class BaseStore(ABC):
-    """One collection. Searches order by score descending, then ``doc_id`` (by code point), then ``chunk_index``."""
+class BaseSearcher(ABC):
+    """Chunks that can be searched, in order of score descending, then ``doc_id`` (by code point), then ``chunk_index``.
+
+    ``settings`` are JSON values of a collection: ``embedder`` (how it is made) and ``fusion`` (fitted weights).
+    """
+
+    embedder: BaseEmbedder
+    settings: dict[str, Any]
+
+    @abstractmethod
+    def vector_candidates(self, embedding: Embedding, k: int, filters: Filters) -> list[Candidate]:
+        """The ``k`` chunks nearest by cosine, score = cosine similarity, in [-1, 1]; source ``vector``."""
+
+    @abstractmethod
+    def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
+        """The ``k`` best chunks with at least one term of the query; source ``lexical``."""
+
+    def hybrid_candidates(self, query: str, embedding: Embedding, plan: RetrievalPlan) -> list[Candidate]:
+        """The ``plan.k`` best of both lists of ``plan.candidate_pool`` candidates, fused as the plan says."""
+        lists = {
+            VECTOR: self.vector_candidates(embedding, plan.candidate_pool, plan.filters),
+            LEXICAL: self.lexical_candidates(query, plan.candidate_pool, plan.filters),
+        }
+        return fuse_first(plan.k, lists, *plan.fusing)
+
+
+class BaseStore(BaseSearcher):
+    """One collection, whose lexical score is BM25."""
 
     collection: Collection
-    embedder: BaseEmbedder
     analyzer: Analyzer
+
+    @abstractmethod
+    def save_settings(self, settings: dict[str, Any]) -> None:
+        """Replace some of the ``settings``, for all who open the collection from now on."""
 
     @abstractmethod
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
@@ -37,14 +68,6 @@ class BaseStore(ABC):
     @abstractmethod
     def delete(self, doc_ids: Sequence[str]) -> int:
         """Delete documents with their chunks and return how many of them existed."""
-
-    @abstractmethod
-    def vector_candidates(self, embedding: Embedding, k: int, filters: Filters) -> list[Candidate]:
-        """The ``k`` chunks nearest by cosine, score = cosine similarity, in [-1, 1]; source ``vector``."""
-
-    @abstractmethod
-    def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
-        """The ``k`` best chunks with at least one term of the query, by BM25; source ``lexical``."""
 
     @abstractmethod
     def chunks(self, doc_id: str) -> list[Chunk]:
@@ -75,6 +98,10 @@ class BaseDatabase(ABC):
     @abstractmethod
     def collections(self) -> list[Collection]:
         """All collections by name."""
+
+    @abstractmethod
+    def settings(self, name: str) -> dict[str, Any]:
+        """The settings of a collection; none if it does not exist."""
 
     @abstractmethod
     def drop(self, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import selectors
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,6 +27,10 @@ T = TypeVar("T")
 MAX_SCAN_TUPLES = 100_000
 """Rows that a filtered HNSW search visits before it gives up."""
 
+_UPGRADE = """
+ALTER TABLE ragtune.collections ADD COLUMN IF NOT EXISTS settings jsonb NOT NULL DEFAULT '{}';
+UPDATE ragtune.schema_version SET version = 5
+"""
 _LOCK = 0x7261677475  # any number that all processes agree on
 _PGVECTOR_MIN = (0, 8)  # has iterative index scans
 _UNDEFINED_TABLE = "42P01"
@@ -68,7 +73,7 @@ class PostgresDatabase(BaseDatabase):
         self._owner = os.getpid()
         self._closing = threading.Lock()
         self._is_closed = False
-        self._psycopg, self._secrets = _read_dsn(dsn)
+        self._psycopg, self._secrets = read_dsn(dsn)
         from psycopg_pool import ConnectionPool
 
         self._pool: Any = ConnectionPool(
@@ -78,7 +83,7 @@ class PostgresDatabase(BaseDatabase):
             timeout=_FREE_S,
             kwargs={"autocommit": True, "connect_timeout": _CONNECT_S},
             configure=self._configure,
-            check=ConnectionPool.check_connection,
+            check=_check_alive,
             reconnect_timeout=1.0,  # else the pause between two attempts grows with the time that the server is away
             name="ragtune",
             open=False,
@@ -96,15 +101,19 @@ class PostgresDatabase(BaseDatabase):
             found = self.run(lambda connection: _create(connection, wanted))
         if found is None:
             raise unknown(name, [collection.name for collection in self.collections()])
-        collection_id, kept = found
+        collection_id, kept, settings = found
         sql = Statements(collection_id, kept.embed_dims)
         used = check_same(kept, wanted, analyzer)
-        return PostgresStore(self.run, sql, kept, embedder, used, self._exact_below)
+        return PostgresStore(self.run, sql, kept, embedder, used, self._exact_below, settings)
 
     def collections(self) -> list[Collection]:
         sql = "SELECT name, embed_model, embed_dims, analyzer FROM ragtune.collections ORDER BY name"
         rows = self.run(lambda connection: connection.execute(sql).fetchall())
         return [_collection(row) for row in rows]
+
+    def settings(self, name: str) -> dict[str, Any]:
+        found = self.run(lambda connection: _find(connection, name))
+        return {} if found is None else found[2]
 
     def drop(self, name: str) -> bool:
         return self.run(lambda connection: _drop(connection, name))
@@ -148,7 +157,7 @@ class PostgresDatabase(BaseDatabase):
         try:
             connection.cancel_safe(timeout=_CONNECT_S)
         except self._psycopg.Error as error:
-            _log.warning("a statement could not be cancelled: %s", self._clean(error))
+            _log.warning("a statement could not be cancelled: %s", clean(error, self._secrets))
 
     def _reach_server(self, work: Callable[[Any], None]) -> None:
         try:
@@ -174,7 +183,7 @@ class PostgresDatabase(BaseDatabase):
 
     def _explained(self, error: Exception) -> StoreError:
         state = getattr(error, "sqlstate", None)
-        message = f"PostgreSQL: {self._clean(error)}" + (f" (SQLSTATE {state})" if state else "")
+        message = f"PostgreSQL: {clean(error, self._secrets)}" + (f" (SQLSTATE {state})" if state else "")
         if state == _UNDEFINED_TABLE:
             return MissingTableError(message)
         if state != _QUERY_CANCELED:
@@ -189,24 +198,31 @@ class PostgresDatabase(BaseDatabase):
             "when the database is less busy, or raise the limit"
         )
 
-    def _clean(self, error: Exception) -> str:
-        message = " ".join(str(error).split())
-        for secret in self._secrets:
-            message = message.replace(secret, "***")
-        return message
+
+def _check_alive(connection: Any) -> None:
+    """Ask the server only if its side of the connection sent something unasked, as its end does."""
+    from psycopg_pool import ConnectionPool
+
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        if selector.select(0):
+            ConnectionPool.check_connection(connection)
 
 
-def _find(connection: Any, name: str) -> tuple[int, Collection] | None:
-    sql = "SELECT collection_id, name, embed_model, embed_dims, analyzer FROM ragtune.collections WHERE name = %s"
+def _find(connection: Any, name: str) -> tuple[int, Collection, dict[str, Any]] | None:
+    sql = (
+        "SELECT name, embed_model, embed_dims, analyzer, collection_id, settings FROM ragtune.collections "
+        "WHERE name = %s"
+    )
     found = connection.execute(sql, (name,)).fetchone()
-    return None if found is None else (int(found[0]), _collection(found[1:]))
+    return None if found is None else (int(found[4]), _collection(found[:4]), found[5])
 
 
 def _collection(row: Sequence[Any]) -> Collection:
     return Collection(**dict(zip(Collection.model_fields, row, strict=True)))
 
 
-def _create(connection: Any, wanted: Collection) -> tuple[int, Collection]:
+def _create(connection: Any, wanted: Collection) -> tuple[int, Collection, dict[str, Any]]:
     """Return the collection, created unless another process was faster."""
     sql = (
         "INSERT INTO ragtune.collections (name, embed_model, embed_dims, analyzer) VALUES (%s, %s, %s, %s) "
@@ -220,7 +236,7 @@ def _create(connection: Any, wanted: Collection) -> tuple[int, Collection]:
         (collection_id,) = connection.execute(sql, values).fetchone()
         connection.execute(Statements(collection_id, wanted.embed_dims)("create_tables"))
         current().commit()
-    return int(collection_id), wanted
+    return int(collection_id), wanted, {}
 
 
 def _drop(connection: Any, name: str) -> bool:
@@ -247,6 +263,11 @@ def _ensure_schema(connection: Any) -> None:
                 sql = (files("ragtune.canonical.store") / "schema.sql").read_text(encoding="utf-8")
                 connection.execute(sql.format(version=SCHEMA_VERSION))
     (version,) = connection.execute("SELECT version FROM ragtune.schema_version").fetchone()
+    if version == SCHEMA_VERSION - 1:
+        with connection.transaction():
+            _lock_schema(connection)
+            connection.execute(_UPGRADE)
+        version = SCHEMA_VERSION
     if version != SCHEMA_VERSION:
         raise StoreError(
             f"the database's schema ragtune has version {version}: allowed is {SCHEMA_VERSION}; use another database, "
@@ -280,7 +301,16 @@ def require_psycopg() -> Any:
     return psycopg
 
 
-def _read_dsn(dsn: str) -> tuple[Any, list[str]]:
+def clean(error: Exception, secrets: Sequence[str]) -> str:
+    """The error's message in one line without passwords."""
+    message = " ".join(str(error).split())
+    for secret in secrets:
+        message = message.replace(secret, "***")
+    return message
+
+
+def read_dsn(dsn: str) -> tuple[Any, list[str]]:
+    """The package psycopg, and the secrets of a connection string, which is checked."""
     psycopg = require_psycopg()
     from psycopg.conninfo import conninfo_to_dict
 

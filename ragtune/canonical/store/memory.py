@@ -6,10 +6,12 @@ import threading
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from ragtune.canonical.analyzers import Analyzer, check_same, describe, gone, unknown
+from ragtune.canonical.normalization import check_metadata
 from ragtune.canonical.permit import current
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.store.lexical import Postings, bm25, query_terms
@@ -55,6 +57,10 @@ class MemoryDatabase(BaseDatabase):
         with self._lock:
             return [self._contents[name].collection for name in sorted(self._contents)]
 
+    def settings(self, name: str) -> dict[str, Any]:
+        with self._lock:
+            return dict(self._contents[name].settings) if name in self._contents else {}
+
     def drop(self, name: str) -> bool:
         with self._lock:
             current().commit()
@@ -77,6 +83,7 @@ class _Contents:
     collection: Collection
     documents: dict[str, list[Row]] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    settings: dict[str, Any] = field(default_factory=dict)
     is_dropped: bool = False
 
 
@@ -87,7 +94,11 @@ class MemoryStore(BaseStore):
         self.collection = contents.collection
         self.embedder = embedder
         self.analyzer = analyzer
+        self.settings = contents.settings
         self._contents = contents
+
+    def save_settings(self, settings: dict[str, Any]) -> None:
+        self.settings.update(check_metadata(settings, "settings"))
 
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
         return self._write(make_rows(chunks, embeddings, self.collection.embed_dims, self.analyzer))

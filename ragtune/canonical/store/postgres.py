@@ -9,9 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.canonical.analyzers import Analyzer, gone
+from ragtune.canonical.fusion import LEXICAL, VECTOR, fused_scores
+from ragtune.canonical.normalization import check_metadata
+from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.lexical import bm25, decode, query_terms
 from ragtune.canonical.store.rows import (
+    candidate,
     candidates,
     check_doc_id,
     check_filters,
@@ -58,7 +62,9 @@ class PostgresStore(BaseStore):
         embedder: BaseEmbedder,
         analyzer: Analyzer,
         exact_below: int,
+        settings: dict[str, Any],
     ) -> None:
+        self.settings = settings
         self.collection = collection
         self.embedder = embedder
         self.analyzer = analyzer
@@ -66,6 +72,13 @@ class PostgresStore(BaseStore):
         self._sql = sql
         self._exact_below = exact_below
         self._is_indexed = False  # never becomes false again
+
+    def save_settings(self, settings: dict[str, Any]) -> None:
+        from psycopg.types.json import Jsonb
+
+        if not self._fetch(self._sql("save_settings"), (Jsonb(check_metadata(settings, "settings")),)):
+            raise gone(self.collection.name)
+        self.settings = {**self.settings, **settings}
 
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
         return self._write(chunks, embeddings, self._exact_below)
@@ -99,6 +112,14 @@ class PostgresStore(BaseStore):
         check_k(k)
         rows = self._run(lambda connection: self._best_by_terms(connection, terms, k, wanted))
         return candidates(((row, row[-1]) for row in rows), k, "lexical")
+
+    def hybrid_candidates(self, query: str, embedding: Embedding, plan: RetrievalPlan) -> list[Candidate]:
+        """As in the interface. Without a filter, only the best chunks are read whole, in three statements."""
+        vector, fetch = check_query(embedding, self.collection.embed_dims), plan.candidate_pool + MARGIN
+        if not plan.filters.is_empty or not vector.any() or fetch > EF_SEARCH or not self._run(self._has_index):
+            return super().hybrid_candidates(query, embedding, plan)
+        terms = query_terms(query, self.analyzer)
+        return self._run(lambda connection: self._fused(connection, terms, vector, fetch, plan))
 
     def chunks(self, doc_id: str) -> list[Chunk]:
         return [_chunk(row) for row in self._fetch(self._sql("read_chunks"), (check_doc_id(doc_id),))]
@@ -143,6 +164,40 @@ class PostgresStore(BaseStore):
             self._is_indexed = found is not None and found[0]
         return self._is_indexed
 
+    def _fused(
+        self, connection: Any, terms: Sequence[str], query: Embedding, fetch: int, plan: RetrievalPlan
+    ) -> list[Candidate]:
+        values = {"query": query, "fetch": fetch, "most": 4 * plan.candidate_pool + 1000, "terms": list(terms)}
+        while True:
+            rows = _fetch_all(connection, self._sql("read_lists"), values)
+            if not rows:
+                raise gone(self.collection.name)
+            ((chunks, length, near, *postings),) = rows
+            sent = np.frombuffer(near or b"", [("place", ">i4"), ("dims", ">i4"), ("vector", ">f4", len(query))])
+            blocks = zip(*(column or [] for column in postings), strict=True)
+            matrix = sent["vector"].astype(np.float32)
+            scored = zip(sent["place"].tolist(), cosines(matrix, query), np.linalg.norm(matrix, axis=1), strict=True)
+            lists = {
+                VECTOR: {place: score for place, score, has_vector in scored if has_vector},
+                LEXICAL: _best(self._scores(blocks, chunks, length), plan.candidate_pool),
+            }
+            places = list({**lists[VECTOR], **lists[LEXICAL]})
+            keys = {place: key for place, *key in _fetch_all(connection, self._sql("read_keys"), (places,))}
+            if len(keys) < len(places):
+                continue  # a chunk was replaced or deleted since, and a new place has its new form
+            ranked = {
+                name: sorted(scores.items(), key=lambda one: (-one[1], keys[one[0]]))[: plan.candidate_pool]
+                for name, scores in lists.items()
+            }
+            method, params = plan.fusing
+            fused = fused_scores(ranked, method, params)
+            best = sorted(fused, key=lambda place: (-fused[place], keys[place]))[: plan.k]
+            found = {row[0]: row[1:] for row in _fetch_all(connection, self._sql("read_places"), (best,))}
+            if len(found) == len(best):
+                known = {name: dict(ranked[name]) for name in sorted(ranked)}
+                sources = [{name: of[place] for name, of in known.items() if place in of} for place in best]
+                return [candidate(found[p], fused[p], own) for p, own in zip(best, sources, strict=True)]
+
     def _best_by_terms(self, connection: Any, terms: Sequence[str], k: int, filters: Filters) -> list[Any]:
         with connection.transaction():
             # All statements must see the same state.
@@ -150,19 +205,21 @@ class PostgresStore(BaseStore):
             rows = _fetch_all(connection, self._sql("read_postings"), {"terms": list(terms)})
             if not rows:
                 return []
-            blocks: dict[str, list[tuple[int, bytes]]] = {term: [] for term in terms}
-            for term, count, content, *_ in rows:
-                blocks[term].append((count, content))
-            postings = [decode(one) for one in blocks.values()]
-            size = 1 + max((int(one.places.max()) for one in postings if len(one.places)), default=-1)
-            scores = bm25(postings, chunks=rows[0][3], terms=rows[0][4], size=size)
+            scores = self._scores([row[:3] for row in rows], *rows[0][3:])
             if not filters.is_empty:
                 scores[~self._passing(connection, scores, terms, filters)] = np.nan
-            places = np.flatnonzero(~np.isnan(scores))
-            if len(places) > k:  # with all that tie with the last
-                places = places[scores[places] >= np.partition(scores[places], -k)[-k]]
-            values = {"places": places.tolist(), "scores": scores[places].tolist(), "k": k}
+            best = _best(scores, k)
+            values = {"places": list(best), "scores": list(best.values()), "k": k}
             return _fetch_all(connection, self._sql("read_best"), values)
+
+    def _scores(self, postings: Iterable[tuple[str, int, bytes]], chunks: int, terms: int) -> FloatArray:
+        """BM25 by place, from blocks of the query's terms; NaN where a chunk holds none."""
+        blocks: dict[str, list[tuple[int, bytes]]] = {}
+        for term, count, content in postings:
+            blocks.setdefault(term, []).append((count, content))
+        decoded = [decode(blocks[term]) for term in blocks]
+        size = 1 + max((int(one.places.max()) for one in decoded if len(one.places)), default=-1)
+        return bm25(decoded, chunks=chunks, terms=terms, size=size)
 
     def _passing(self, connection: Any, scores: FloatArray, terms: Sequence[str], filters: Filters) -> BoolArray:
         """Which places pass the filters; where few chunks hold a term, which of those."""
@@ -196,6 +253,14 @@ class PostgresStore(BaseStore):
             return found
         except MissingTableError as error:
             raise gone(self.collection.name) from error
+
+
+def _best(scores: FloatArray, k: int) -> dict[int, float]:
+    """The ``k`` best scores by place, with all that tie with the last."""
+    places = np.flatnonzero(~np.isnan(scores))
+    if len(places) > k:
+        places = places[scores[places] >= np.partition(scores[places], -k)[-k]]
+    return dict(zip(places.tolist(), scores[places].tolist(), strict=True))
 
 
 def _fetch_all(connection: Any, sql: str, values: Any) -> list[Any]:

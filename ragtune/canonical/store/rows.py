@@ -142,10 +142,12 @@ def cosines(matrix: Embedding, query: Embedding) -> list[float]:
 def candidates(found: Iterable[tuple[Sequence[Any], float]], k: int, source: str) -> list[Candidate]:
     """The ``k`` best (rule D12) of rows with scores; a row begins with doc_id, chunk_index, content, tags, metadata."""
     best = nsmallest(k, found, key=lambda pair: (-pair[1], pair[0][0], pair[0][1]))
-    return [
-        Candidate(**dict(zip(_CANDIDATE, row, strict=False)), score=score, sources={source: score})
-        for row, score in best
-    ]
+    return [candidate(row, score, {source: score}) for row, score in best]
+
+
+def candidate(row: Sequence[Any], score: float, sources: dict[str, float]) -> Candidate:
+    """A candidate from a row of :func:`candidates`."""
+    return Candidate(**dict(zip(_CANDIDATE, row, strict=False)), score=score, sources=sources)
 
 
 def check_k(k: int) -> int:

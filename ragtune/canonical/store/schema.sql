@@ -10,7 +10,7 @@ CREATE TABLE ragtune.schema_version (
 
 -- embed_model, embed_dims and analyzer never change. documents, chunks and terms count what the collection holds. places
 -- counts the numbers given to chunks, writes the writes to the postings, gone the deleted chunks that the postings still
--- have. Every write updates the counters in its own transaction and locks the row, so that one write follows the other.
+-- have. settings: how the embedder is made, and fitted weights. Every write updates the counters in its own transaction and locks the row, so that one write follows the other.
 CREATE TABLE ragtune.collections (
     collection_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name          text COLLATE "C" NOT NULL UNIQUE,
@@ -23,7 +23,8 @@ CREATE TABLE ragtune.collections (
     places        bigint NOT NULL DEFAULT 0,
     writes        bigint NOT NULL DEFAULT 0,
     gone          bigint NOT NULL DEFAULT 0,
-    is_indexed    boolean NOT NULL DEFAULT false
+    is_indexed    boolean NOT NULL DEFAULT false,
+    settings      jsonb NOT NULL DEFAULT '{{}}'
 );
 
 -- metadata: what all chunks of the document share. digest: of its chunks without their vectors.

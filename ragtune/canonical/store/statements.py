@@ -10,7 +10,7 @@ from typing import Any
 from ragtune.canonical.types import Filters
 from ragtune.core.errors import StoreError
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 FANOUT = 16
 """Number of writes whose blocks of postings are joined."""

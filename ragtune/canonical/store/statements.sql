@@ -88,6 +88,9 @@ SELECT term, sum(n), %(level)s + 1, string_agg(content, ''::bytea) FROM old GROU
 DELETE FROM {postings};
 UPDATE ragtune.collections SET writes = 0, gone = 0 WHERE {own}
 
+-- save_settings
+UPDATE ragtune.collections SET settings = settings || %s WHERE {own} RETURNING 1
+
 -- read_is_indexed
 SELECT is_indexed FROM ragtune.collections WHERE {own}
 
@@ -130,6 +133,24 @@ SELECT * FROM (
 -- read_postings: blocks of the given terms, with the collection's numbers of chunks and terms
 SELECT p.term, p.n, p.content, c.chunks, c.terms FROM ragtune.collections c, {postings} p
 WHERE c.{own} AND p.term = ANY(%(terms)s)
+
+-- read_lists: places and vectors of the nearest chunks, and the blocks of the given terms
+SELECT c.chunks, c.terms, (
+    SELECT string_agg(int4send(place) || vector_send(embedding), ''::bytea) FROM (
+        SELECT * FROM (
+            SELECT place, embedding FROM {partition}
+            ORDER BY (embedding::{indexed_as}) <=> (%(query)s)::{indexed_as} FETCH FIRST %(fetch)s ROWS WITH TIES
+        ) found LIMIT %(most)s
+    ) near
+), p.* FROM ragtune.collections c, LATERAL (
+    SELECT array_agg(term), array_agg(n), array_agg(content) FROM {postings} WHERE term = ANY(%(terms)s)
+) p WHERE c.{own}
+
+-- read_keys
+SELECT place, doc_id, chunk_index FROM {partition} WHERE {own} AND place = ANY(%s::int[])
+
+-- read_places
+SELECT c.place, {row} FROM {partition} c WHERE {own} AND place = ANY(%s::int[])
 
 -- read_passing: places of the chunks that pass a filter, 4 bytes each
 SELECT string_agg(int4send(place), ''::bytea) FROM {partition} WHERE {condition}

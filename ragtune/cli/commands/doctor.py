@@ -22,6 +22,7 @@ _FOR = {
     "models": "cross-encoders and embeddings on this machine",
     "llm": "language models and rerank servers",
     "postgres": "collections in PostgreSQL",
+    "documents": "PDF and HTML of ragtune ingest",
     "services": "ragtune serve and ragtune mcp",
     "telemetry": "spans of the rerank API",
     "acurank": "estimator=acurank",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ from ragtune.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from ragtune.canonical.service import RagService
-    from ragtune.canonical.store.base import BaseDatabase
+    from ragtune.canonical.store.base import BaseDatabase, BaseStore
     from ragtune.core.interfaces import BaseEmbedder, BaseReranker
     from ragtune.services.limits import ServerLimits
 
@@ -19,21 +21,28 @@ _EMBEDDERS = ("hashing", "sentence_transformer", "openai_compatible")
 _RERANKERS = ("cross_encoder", "hashing")
 
 
+def add_store_options(parser: argparse.ArgumentParser, embedder: str | None = None) -> None:
+    """Options of :func:`open_store`; without a default for ``embedder``, a collection's own is taken."""
+    store = parser.add_argument_group("store")
+    store.add_argument("--dsn", help="PostgreSQL server; $RAGTUNE_DSN keeps a password out of the process list")
+    store.add_argument("--data-dir", type=Path, help="folder of the embedded PostgreSQL, used without a DSN")
+    models = parser.add_argument_group("embedder")
+    own = "" if embedder else "; default: the collection's own, for a new one hashing"
+    models.add_argument(
+        "--embedder", choices=_EMBEDDERS, default=embedder, help=f"hashing compares words, not meanings{own}"
+    )
+    models.add_argument("--embedder-model", metavar="MODEL", help="folder or name of the embedding model")
+
+
 def add_service_options(parser: argparse.ArgumentParser) -> None:
     """Options of :func:`make_service` and :func:`make_limits`."""
-    store = parser.add_argument_group("store")
-    store.add_argument(
+    add_store_options(parser, "hashing")
+    models = parser.add_argument_group("server")
+    models.add_argument(
         "--store",
         choices=("postgres", "memory"),
         help="memory: nothing on disk; default: postgres, with --model not before a collection is asked for",
     )
-    store.add_argument("--dsn", help="PostgreSQL server; $RAGTUNE_DSN keeps a password out of the process list")
-    store.add_argument("--data-dir", type=Path, help="folder of the embedded PostgreSQL, used without a DSN")
-    models = parser.add_argument_group("models")
-    models.add_argument(
-        "--embedder", choices=_EMBEDDERS, default="hashing", help="hashing compares words, not meanings"
-    )
-    models.add_argument("--embedder-model", metavar="MODEL", help="folder or name of the embedding model")
     models.add_argument("--reranker", choices=_RERANKERS, help="the reranker for clients; hashing needs no model")
     models.add_argument("--reranker-model", metavar="MODEL", help="folder or name of the reranking model")
     limits = parser.add_argument_group("limits")
@@ -51,12 +60,36 @@ def make_service(arguments: argparse.Namespace) -> RagService:
     from ragtune.canonical.service import RagService
 
     max_batch = check_count("--max-batch", arguments.max_batch, low=1)
-    embedders = {arguments.embedder: _make_embedder(arguments)}
+    embedders = {arguments.embedder: make_embedder(arguments)}
     rerankers = _make_rerankers(arguments)
     for part in (*embedders.values(), *rerankers.values()):
         part.prepare()
     database = (lambda: _connect(arguments)) if is_lazy(arguments) else _connect(arguments)
-    return RagService(database, embedders, rerankers, max_batch)
+    return RagService(database, embedders, rerankers, max_batch, timeout_s=arguments.timeout)
+
+
+@contextmanager
+def open_store(arguments: argparse.Namespace, *, create: bool = False) -> Iterator[BaseStore]:
+    """The collection that the options name, with the given embedder or its own."""
+    from ragtune.canonical.store.embedded import connect
+
+    if arguments.dsn and arguments.data_dir:
+        raise ConfigError("--dsn and --data-dir: allowed is one of them")
+    with connect(arguments.dsn, arguments.data_dir) as database:
+        kept = database.settings(arguments.collection).get("embedder", {})
+        if arguments.embedder is None:
+            arguments.embedder = kept.get("kind", "hashing")
+            arguments.embedder_model = arguments.embedder_model or kept.get("model")
+        embedder = make_embedder(arguments)
+        store = database.open(
+            arguments.collection, embedder, create=create, analyzer=getattr(arguments, "analyzer", None)
+        )
+        if create and not kept:
+            model = arguments.embedder_model
+            if model is not None and Path(model).expanduser().is_dir():
+                model = str(Path(model).expanduser().resolve())
+            store.save_settings({"embedder": {"kind": arguments.embedder, "model": model}})
+        yield store
 
 
 def make_limits(arguments: argparse.Namespace, **others: int) -> ServerLimits:
@@ -96,7 +129,8 @@ def _connect(arguments: argparse.Namespace) -> BaseDatabase:
     )
 
 
-def _make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:
+def make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:
+    """The embedder that ``--embedder`` and ``--embedder-model`` describe."""
     kind, model = arguments.embedder, arguments.embedder_model
     _check_model("--embedder", kind, model)
     if kind == "hashing":

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.canonical import chunk, normalize
+from ragtune.canonical.chunking import HEADINGS
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.types import Candidate, Filters
 from ragtune.core.errors import DatasetError
@@ -22,9 +23,12 @@ from ragtune.data.docvectors import DocumentVectors
 from ragtune.data.text import terms
 from ragtune.llm.types import well_formed
 from ragtune.superprompt.memory.inputs import MARKDOWN, Documents
+from ragtune.superprompt.memory.sections import Sections, context, path_at, underlined_headings
 from ragtune.superprompt.options import Chunking
 from ragtune.superprompt.reading.text import clean, content_words
 from ragtune.superprompt.super_prompt import ContextChunk
+
+_SAMPLE = 20
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class BaseMemory(ABC):
     def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
         """Return a weight > 0 for each term, larger for rarer ones; None where the memory compares no terms."""
         return None
+
+    def sample(self) -> Sequence[str]:
+        """Return some texts that show the documents' language; empty where only a search shows any."""
+        return ()
 
     def close(self) -> None:  # noqa: B027 - most hold no connections
         """Close connections."""
@@ -129,8 +137,12 @@ class DocumentMemory(BaseMemory):
         chunks = []
         for name, text in texts.items():
             policy = chunking.markdown if name.lower().endswith(MARKDOWN) else chunking.text
-            pieces = chunk(normalize(clean(text)), policy, doc_id=well_formed(name))
-            chunks += [ContextChunk.of(piece, "memory") for piece in pieces]
+            normal = normalize(clean(text))
+            pieces = [ContextChunk.of(piece, "memory") for piece in chunk(normal, policy, doc_id=well_formed(name))]
+            if policy is chunking.text and (headings := underlined_headings(normal.text)):
+                for piece in pieces:
+                    piece.metadata[HEADINGS] = path_at(headings, piece.start)
+            chunks += pieces
         return cls(chunks)
 
     def prepare(self) -> None:
@@ -161,9 +173,20 @@ class DocumentMemory(BaseMemory):
         texts = len(self.chunks)
         return {term: float(np.log1p(texts / (1.0 + self.index.frequency(term)))) for term in sorted(terms)}
 
+    def sample(self) -> Sequence[str]:
+        return [item.snippet for item in self.chunks[:: 1 + len(self.chunks) // _SAMPLE]]
+
     @cached_property
     def index(self) -> TermIndex:
-        return TermIndex([item.snippet for item in self.chunks])
+        return TermIndex([f"{context(item)} {item.snippet}".lstrip() for item in self.chunks])
+
+    @cached_property
+    def sections(self) -> Sections | None:
+        """The sections of the chunks; None for passages, of which most stand under no heading."""
+        titled = sum(bool(item.metadata.get(HEADINGS)) for item in self.chunks)
+        if 2 * titled < len(self.chunks) or not self.chunks:
+            return None
+        return Sections(self.chunks, self.index)
 
     @cached_property
     def _vectors(self) -> NDArray[np.float32]:

@@ -14,7 +14,7 @@ from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.superprompt.super_prompt import Turn
 
 MARKDOWN = (".md", ".markdown")
-SUFFIXES = (*MARKDOWN, ".txt", ".text")
+SUFFIXES = (*MARKDOWN, ".txt", ".text", ".rst")
 COLLECTION = "corpus.jsonl"
 
 Documents = Mapping[str, str]

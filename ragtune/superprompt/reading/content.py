@@ -51,7 +51,7 @@ _COMPLETE = re.compile(
 
 _ROLE = re.compile(
     r"(?:you\s+are|act\s+as|du\s+bist|sie\s+sind|tu\s+es|vous\s+êtes)\s+(?:an?|the|ein(?:e|en)?|une?|le|la)\s"
-    r".*?(?:[.!](?=\n)|(?=\n\s*\n)|\Z)",
+    r".*?(?:[.!](?=\s|\Z)|(?=\n\s*\n)|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
 _SETTINGS = re.compile(r" {0,3}\[{1,2}[^\[\]]+\]{1,2}\s*$")

@@ -9,16 +9,20 @@ from pydantic import Field
 
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.reading.content import request_in
+from ragtune.superprompt.reading.details import ASKS_FOR_DETAILS
 from ragtune.superprompt.reading.text import one_line
 
+_LANGUAGES = r"python|sql|bash|shell|toml|javascript|typescript|java|rust|go|c\+\+|powershell"
 _FORM = (
     r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"
     r"fenced|html|json|csv|yaml|xml|comma[- ]separated|step[- ]by[- ]step|to-do|\d+|two|three|four|five|six|ten|"
-    r"eine[rnm]?|ein|nummerierte[rn]?)\s+){0,4}"
-    r"(?:json(?:\s+(?:array|object|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
-    r"check\s?lists?|checkliste|lists?|liste|bullets?|bullet\s+points?|stichpunkte[n]?|steps|plain\s?text|prose|"
-    r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|python|sql|bash|latex)\b"
-    r"(?:\s+(?:format|only|file|document|points))*"
+    r"eine[rnm]?|ein|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurzen?|exactly|genau)\s+){0,4}"
+    r"(?:json(?:\s+(?:array|objects?|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
+    r"check\s?lists?|checkliste|lists?|liste|bullets?|bullet\s+points?|stichpunkte[n]?|schritte[n]?|steps|plain\s?text|prose|"
+    r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|e-?mails?|latex|"
+    rf"{_LANGUAGES})\b"
+    r"(?:\s+(?:format|only|file|document|points|code|query|queries|statements?|commands?|script))*"
+    r"(?:\s+(?:of|von|aus)\s+(?:json\s+)?(?:objects|objekten))?"
 )
 """A form of an answer, with the words before it."""
 
@@ -26,9 +30,21 @@ _VERB = (
     r"\b(?:answer|respond|reply|return|output|format|present|deliver|render|print|give(?:\s+(?:me|it|them|us))?|"
     r"make(?:\s+(?:me|it))?|create|generate|produce|provide|write(?:\s+(?:me|it|them))?|show(?:\s+(?:me|it|them))?|use|antworte|gib)"
 )
-_ASKED = re.compile(rf"{_VERB}(?:\s+[\w'-]+){{0,5}}?\s+(?:in|as|with|using|only|als|mit)?\s*{_FORM}", re.IGNORECASE)
+_ASKED = re.compile(
+    rf"{_VERB}(?:\s+(?!(?:about|on|over|regarding|über)\b)[\w'-]+){{0,5}}?\s+(?:in|as|with|using|only|als|mit)?\s*{_FORM}",
+    re.IGNORECASE,
+)
+_ONLY = (
+    rf"\b(?:only|just|nur|ausschließlich)\s+(?:{_FORM}|code)\b|(?:{_FORM}|\bcode)\s+(?:only|alone)\b"
+    rf"|\b(?:output|format|answer|reply|ausgabe|antwort)\s*:\s*{_FORM}"
+)
+"""A form and nothing else, or a form behind a colon."""
+
 _WISH = re.compile(
-    rf"{_ASKED.pattern}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
+    rf"{_ONLY}|{_ASKED.pattern}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)"
+    rf"|\A\W*(?:an?\s+|eine?\s+)?(?:short\s+|kurze\s+)?e-?mail\b|\A\W*(?!(?:{_LANGUAGES})\b){_FORM}"
+    r"(?=\s+(?:with|mit|separated)\b|\s*[.:!]?\s*\Z)"
+    rf"|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
     r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b))"
     rf"|\b(?:from\s+{_FORM}|(?:convert|transform|change|turn|reformat|export|migrate)\b[^.!?]*?)\s+(?P<target>to\s+{_FORM})"
     rf"|\b(?:replace|swap)\b[^.!?]*?\s+(?P<other>(?:by|with|for)\s+{_FORM})",
@@ -53,6 +69,7 @@ _ASKING_HOW = re.compile(
     re.IGNORECASE,
 )
 _NO = r"\b(?:no|not|never|without|don't|dont|avoid|keine?[nm]?|nicht|ohne)"
+_HOW_TO = re.compile(r"\b(?:how\s+to|wie\s+man)\s*$", re.IGNORECASE)
 _NEGATED = re.compile(rf"{_NO}(?:\s+\w+){{0,2}}\s*$", re.IGNORECASE)
 _NEGATES = re.compile(rf"{_NO}\s+(?:\w+\s+)?{_FORM}$", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -68,6 +85,7 @@ class FormatRecipe(Frozen):
     example: str
     rules: tuple[str, ...]
     alone: bool = False
+    fenced: bool = False
 
     def is_asked_for(self, text: str) -> bool:
         return any(re.search(rf"\b{_phrase(word)}\b", text, re.IGNORECASE) for word in self.words)
@@ -98,6 +116,8 @@ def without_format(task: str) -> str:
     """Return the task without the words that ask for a form of the answer."""
     for wish in _wishes(task):
         task = task.replace(wish, " ", 1)
+    for pattern in ASKS_FOR_DETAILS:
+        task = pattern.sub(" ", task)
     return task
 
 
@@ -108,6 +128,7 @@ def _wishes(task: str) -> Iterator[str]:
         for match in pattern.finditer(sentence):
             there = [at_hand.end() for at_hand in _AT_HAND.finditer(sentence, match.start())]
             negated = _NEGATED.search(sentence[: match.start()]) or _NEGATES.search(match[0])
+            negated = negated or _HOW_TO.search(sentence[: match.start()])
             if not negated and match.end() not in there:
                 yield next(filter(None, match.groups()), match[0]).strip(" ,")
 

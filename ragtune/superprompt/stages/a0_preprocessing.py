@@ -155,6 +155,9 @@ def _asking_end(sections: list[PromptSection], known: dict[str, list[str]], unkn
 def _take_all(sections: list[PromptSection]) -> _Parts:
     text = "\n".join(section.written for section in sections).strip()
     rule = "no header of a known key: the whole text is the task"
+    role = leading_role(text)
+    if role and (task := text[len(role) :].strip()):
+        return _Parts({"system": role, "task": task}, {}, [rule, "who the model is, said first, is system"])
     return _Parts({"task": text}, {}, [rule]) if text else _Parts({}, {}, [])
 
 

@@ -10,6 +10,7 @@ from pydantic import model_validator
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.chooser import Choice, Choices, Chooser, ChooserConfig
 from ragtune.superprompt.options import PipelineConfig
+from ragtune.superprompt.reading.details import audience_in
 from ragtune.superprompt.rendering import RETRIEVAL_KEYS
 from ragtune.superprompt.stages.base import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt
@@ -64,4 +65,6 @@ class A2PromptShaper(AgentStage[ShaperConfig, Chooser, Sequence[Choices]]):
         if users:
             allowed = field.match(users)
             return {"text": users if allowed is None else field.text(allowed), "by": "user"}
+        if name == "audience" and (audience := audience_in(sp.body.get("task", ""))):
+            return {"text": audience, "by": "task"}
         return {"text": field.text(str(choice.value)), "by": "agent" if choice.reason == "agent" else "default"}

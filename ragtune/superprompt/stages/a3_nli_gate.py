@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import nlargest
 from math import fsum
 from typing import Any, ClassVar, Self
@@ -45,6 +45,9 @@ class FloorOptions(Frozen):
     min_coverage: float = Field(ge=0.0, le=1.0)
     rarest_terms: int = Field(ge=1)
     weak_selection: int = Field(ge=0)
+    relative_probability: float = Field(ge=0.0, le=1.0)
+    min_gain: float = Field(ge=0.0, le=1.0)
+    weak_probability: float = Field(ge=0.0, le=1.0)
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class GateEvidence:
     coverage: Mapping[str, float]
     support: Mapping[str, float]
     floor: FloorOptions
+    terms: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Terms by id, where the scores are probabilities of a fitted model."""
 
     @classmethod
     def of(cls, sp: SuperPrompt, ids: Sequence[str], floor: FloorOptions) -> GateEvidence:
@@ -67,7 +72,8 @@ class GateEvidence:
         known = {chunk_id: scores[chunk_id] for chunk_id in ids if chunk_id in scores}
         chunks = sp.chunks(ids) if weights else []
         covered = {chunk.id: coverage(chunk, weights, floor.rarest_terms) for chunk in chunks}
-        return cls(ids, known, covered, reranked.get("support", {}), floor)
+        held = {c.id: frozenset(terms(c.snippet)) for c in sp.chunks(ids)} if reranked.get("calibrated") else {}
+        return cls(ids, known, covered, reranked.get("support", {}), floor, held)
 
     @property
     def background(self) -> float:
@@ -77,6 +83,8 @@ class GateEvidence:
 
     def is_weak(self, among: Collection[str]) -> bool:
         """Return whether the candidates with these ids support the prompt only weakly, compared with all candidates."""
+        if self.terms:
+            return _highest(self.scores, among) < self.floor.weak_probability
         most = _highest(self.coverage, among)
         if not self.scores:
             return bool(self.coverage) and most < self.floor.min_coverage
@@ -88,13 +96,26 @@ class GateEvidence:
 
     def kept(self) -> list[str]:
         above = list(self.ids)
-        if self.scores:
+        if self.terms:
+            above = self._gaining()
+        elif self.scores:
             least = self.background + self.floor.relative_score * (max(self.scores.values()) - self.background)
             above = [chunk_id for chunk_id in self.ids if self.scores.get(chunk_id, -1.0) >= least]
         elif self.coverage:
             least = self.floor.relative_coverage * max(self.coverage.values())
             above = [chunk_id for chunk_id in self.ids if self.coverage[chunk_id] >= least]
         return above[: self.floor.weak_selection] if self.is_weak(self.ids) else above
+
+    def _gaining(self) -> list[str]:
+        """Candidates that add something: probability times the share of terms that no kept candidate has."""
+        least = self.floor.relative_probability * max(self.scores.values(), default=0.0)
+        kept: list[str] = []
+        for chunk_id in self.ids:
+            probability, held = self.scores.get(chunk_id, 0.0), self.terms[chunk_id]
+            known = max((len(held & self.terms[other]) / max(1, len(held)) for other in kept), default=0.0)
+            if probability >= least and (not kept or probability * (1.0 - known) >= self.floor.min_gain):
+                kept.append(chunk_id)
+        return kept
 
 
 class GateConfig(ChooserConfig):

@@ -38,11 +38,26 @@ none."""
 _DEFINITION = re.compile(r"\s{0,3}(?:[-*+]\s+)?\[\d+\]:\s")
 _NUMBER = re.compile(r"\d+")
 _FENCE = re.compile(r"\s*(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
-_NO_PROSE = re.compile(r" {0,3}(?:#{1,6}(?:\s|$)|\[[^\]]+\]:\s|<!--)|\W*$")
-_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)\s*$")
-_QUOTE = re.compile(r"\s*(?:>\s?)+")
+_NO_PROSE = re.compile(r" {0,3}(?:#{1,6}(?:\s|$)|\[[^\]]+\]:\s|<!--)|\W*$|\s*(?:\.\.\s|:[\w -]+:(?:\s|$))")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+|~{3,}|\^{3,}|\"{3,}|\+{3,})\s*$")
+_LITERAL = re.compile(r"\s*\.\.\s+(?:code(?:-block)?|sourcecode|parsed-literal|console|regendoc)\b|.*::\s*$")
+"""A line of reStructuredText before an indented block of code."""
+_QUOTE = re.compile(r"^\s*(?:>\s?)+")
 _ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
 _ROW = re.compile(r"\s*\|(.*)\|\s*$")
+_LINK = re.compile(r"!?\[[^\]]*\]\([^)]*\)|:[\w:]+:`[^`]*`|`[^`]*`_+|<?https?://\S+")
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_ENDS = re.compile(r"[.!?\u3002\uff01\uff1f][\"'\u201d)*_`]*$")
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|be|been|has|have|had|do|does|did|can|could|may|might|must|shall|should|will|would|needs?|uses?|"
+    r"sets?|makes?|runs?|gives?|shows?|ist|sind|war|hat|haben|kann|können|muss|müssen|wird|werden|soll|sollte|est|sont|peut)\b",
+    re.IGNORECASE,
+)
+_CODE_LIKE = re.compile(
+    r"(?:[$>@#]|from \w+ import|import \w|def |class |\w[\w.]*\s*=\s*\S|</?\w)|.*(?:[{};]|\w\([^)]*\):?)$",
+    re.IGNORECASE,
+)
+_LEAST_WORDS, _LEAST_CELLS, _LONGEST = 4, 3, 40
 _RULE = re.compile(r"[\s|:-]*-[\s|:-]*$")
 
 
@@ -199,9 +214,21 @@ def sentences(text: str, begins_inside: bool = False) -> list[str]:
         for start, end in zip(starts, [*starts[1:], len(unit)], strict=True):
             sentence = one_line(unit[start:end])
             is_rest = begins_inside and number == 0 and start == 0 and sentence[:1].islower()
-            if not (is_rest or sentence.endswith((":", "\uff1a")) or not any(map(str.isalnum, sentence))):
+            if not is_rest and states(sentence):
                 found.append(sentence)
     return found
+
+
+def states(sentence: str) -> bool:
+    """Return whether a sentence, list item or row states something: no code, links, bare names or introduction."""
+    words = _LETTERS.findall(_LINK.sub(" ", sentence))
+    if sentence.endswith((":", "\uff1a")) or _CODE_LIKE.match(sentence):
+        return False
+    if not sentence.isascii() and any(not word.isascii() and len(word) > _LONGEST for word in words):
+        return True  # a script without blanks between words
+    if " | " in sentence:
+        return len(words) >= _LEAST_CELLS
+    return len(words) >= _LEAST_WORDS and bool(_ENDS.search(sentence) or _VERB.search(sentence))
 
 
 def _units(text: str, begins_inside: bool) -> Iterator[str]:
@@ -229,8 +256,11 @@ def _outside_code(lines: list[str], begins_inside: bool) -> Iterator[str]:
     # Of an odd number of fences the first closes earlier code, unless it names a language.
     closes = begins_inside and len(fences) % 2 == 1 and not fences[0][1]["info"].strip()
     begin = fences[0][0] + 1 if closes else 0
-    code = ""
+    code, is_literal = "", False
     for line in lines[begin:]:
+        if is_literal and (not line.strip() or line[:1].isspace()):
+            continue
+        is_literal = not code and bool(_LITERAL.match(line))
         match = _FENCE.match(line)
         if match and not code:
             code = match["marks"]

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.agent import AgentConfig, BaseAgent, Contract, bounded, cut, tidy
 from ragtune.superprompt.options import PipelineConfig
+from ragtune.superprompt.reading.details import Details, language_in
 from ragtune.superprompt.reading.formats import FormatRecipe, format_in_task, recipe_for
 from ragtune.superprompt.reading.text import clean, one_line
 from ragtune.superprompt.rendering import RULE_KEYS, prompt_md, system_md
@@ -21,7 +22,7 @@ from ragtune.superprompt.super_prompt import SuperPrompt
 KEYS = ("normalized_format_spec", "example_shape", "hard_rules")
 """Keys of ``extras["format_enforcer"]``: two texts and a list of texts."""
 
-_FORMAT = "{format}"
+_FORMAT, _LANGUAGE = "{format}", "{language}"
 
 
 def _as_text(value: Any) -> Any:
@@ -51,6 +52,7 @@ class EnforcerConfig(AgentConfig):
     """The extractor, with the limits of its texts, and recipes of formats, the stricter ones first.
 
     ``as_requested`` adds the user's words to a recipe. A format without a recipe gets ``unknown_rules``.
+    ``in_language`` is the rule for a language that the request names or is written in.
     """
 
     max_spec_tokens: int = Field(ge=1)
@@ -59,6 +61,7 @@ class EnforcerConfig(AgentConfig):
     max_rules: int = Field(ge=1)
     unknown_rules: tuple[str, ...]
     as_requested: str = Field(pattern=r"\{format\}")
+    in_language: str = Field(pattern=r"\{language\}")
     formats: tuple[FormatRecipe, ...]
 
     def answer(self, first: int | None) -> dict[str, Any]:
@@ -102,17 +105,25 @@ class A5FormatEnforcer(AgentStage[EnforcerConfig, Extractor, Format]):
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Format:
         asked = clean(sp.body.get("format", "")).strip()
+        task = cut(sp.body.get("task", ""), self.config.max_part_tokens)
         recipe = recipe_for(cut(asked, self.config.max_part_tokens), self.config.formats)
+        read = asked
         if not asked or "format" in sp.extras.get("defaults_used", ()):
             # The user named no format in a header, but the task may ask for one.
-            found = format_in_task(cut(sp.body.get("task", ""), self.config.max_part_tokens), self.config.formats)
+            found = format_in_task(task, self.config.formats)
             recipe, asked = found or (recipe, asked)
+            read = task
+        details = Details.of(read)
+        rules = details.rules(recipe.name if recipe else "", recipe is not None and recipe.fenced)
+        if (language := language_in(task)) is not None:
+            rules.append(self.config.in_language.replace(_LANGUAGE, language))
         if recipe is None:
-            return Format(asked, "", self.config.unknown_rules if asked else ())
+            return Format(asked, "", (*(self.config.unknown_rules if asked else ()), *rules))
         spec = recipe.spec
         if not recipe.is_all_of(asked):
             spec = f"{spec} {self.config.as_requested.replace(_FORMAT, asked)}"
-        return Format(spec, recipe.example, recipe.rules, recipe.name)
+        own = [rule for rule in recipe.rules if not (details.separator != "," and "commas" in rule)]
+        return Format(spec, details.shape(recipe.name, recipe.example), (*own, *rules), recipe.name)
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Format) -> None:
         before = sp.body.get("format", "")

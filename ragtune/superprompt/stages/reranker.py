@@ -22,6 +22,7 @@ from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.data.text import terms
 from ragtune.superprompt.memory.documents import TermIndex
+from ragtune.superprompt.memory.sections import Sections
 from ragtune.superprompt.options import CROSS_ENCODER, PipelineConfig
 from ragtune.superprompt.rendering import rerank_query, subject_words
 from ragtune.superprompt.stages.base import BaseStage
@@ -30,7 +31,7 @@ from ragtune.superprompt.super_prompt import SuperPrompt
 NO_RERANKER = "the ReRanker changed nothing: no reranker is set, so the order is that of Retrieval"
 
 _DECIMALS = 6
-_SAMPLE = 10_000
+_SAMPLE = 2_000
 _MAX_DIMENSIONS = 200
 _FEEDBACK = 5
 
@@ -120,22 +121,32 @@ class LatentRerankStage(BaseRerankStage):
 
     label = "terms and latent semantic analysis of the documents, without a model"
 
-    def __init__(self, index: TermIndex, request_words: Collection[str] = ()) -> None:
+    def __init__(self, index: TermIndex, request_words: Collection[str] = (), sections: Sections | None = None) -> None:
         self._index = index
         self._request_words = frozenset(request_words)
+        self._sections = sections
 
     def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
-        query = " ".join(word for word, _ in subject_words(body, self._request_words))
-        counts = [Counter(terms(text)) for text in (query, *(candidate.content for candidate in candidates))]
+        words = subject_words(body, self._request_words)
+        texts = [candidate.content for candidate in candidates]
+        if self._sections is not None:
+            contexts = self._sections.contexts
+            texts = [f"{contexts.get(one.id, '')} {one.content}" for one in candidates]
+        counts = [Counter(terms(text)) for text in (" ".join(word for word, _ in words), *texts)]
         rows, known = self._index.rows(counts, self._index.idf(self._index.frequencies), self._index.idf(0))
         lexical = (rows[1:] @ rows[0].T).toarray().ravel()
         latent = np.asarray(self._index.rows(counts, self._entropy, 1.0)[0] @ self._axes.T)
-        length, texts = float(np.linalg.norm(latent[0])), _normalized(latent[1:])
+        length, axes = float(np.linalg.norm(latent[0])), _normalized(latent[1:])
         wanted = _normalized(latent[0])
-        related = texts @ wanted
+        related = axes @ wanted
         best = np.argsort(-np.round(lexical + related, _DECIMALS), kind="stable")[:_FEEDBACK]
-        refined = _normalized(wanted + _normalized(texts[best].mean(axis=0)))
-        means = np.round((lexical + texts @ refined) / 2.0, _DECIMALS)
+        refined = _normalized(wanted + _normalized(axes[best].mean(axis=0)))
+        means = np.round((lexical + axes @ refined) / 2.0, _DECIMALS)
+        if self._sections is not None:
+            ids, wording = [candidate.id for candidate in candidates], [term for _, term in words]
+            relevance = np.round(self._sections.relevance(wording, ids, texts, means), _DECIMALS)
+            order = np.argsort(-relevance, kind="stable")
+            return Reranked([ids[n] for n in order], {ids[n]: float(relevance[n]) for n in order}, {"calibrated": True})
         support = np.round(known[0] * (lexical + length * related) / 2.0, _DECIMALS).tolist()
         order = np.argsort(-means, kind="stable")
         scores = {candidates[place].id: (1.0 + float(means[place])) / 2.0 for place in order}

@@ -17,7 +17,7 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.superprompt.memory.documents import BaseMemory
 from ragtune.superprompt.options import Limits, PipelineConfig
-from ragtune.superprompt.reading.text import clean
+from ragtune.superprompt.reading.text import clean, language_of
 from ragtune.superprompt.rendering import normalized_query, subject_words
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt, Turn
@@ -26,7 +26,12 @@ NOTHING = (
     "no chunk of conversation or memory has anything in common with the prompt: "
     "add documents, or word the task as they do"
 )
+OTHER_LANGUAGE = (
+    "the prompt is in {prompt}, the documents are in {documents}: words that they do not share find nothing, so use an "
+    "embedder for both languages or ask in {documents}"
+)
 _DECIMALS = 6
+_LANGUAGE_SAMPLE = 20
 
 
 class Retrieval(BaseStage):
@@ -45,6 +50,11 @@ class Retrieval(BaseStage):
         ranked = self._search(pieces, turns, limits) if pieces else []
         if not ranked:
             sp.add_notice(self.name, NOTHING)
+        texts = self.memory.sample() or [found.snippet for found, _ in ranked[:_LANGUAGE_SAMPLE]]
+        languages = language_of(query), language_of(" ".join(texts))
+        if texts and languages[0] != languages[1]:
+            names = {"prompt": languages[0].capitalize(), "documents": languages[1].capitalize()}
+            sp.add_notice(self.name, OTHER_LANGUAGE.format(**names))
         sp.base_context_chunks = [found.model_copy(deep=True) for found, _ in ranked]
         sp.views_by_stage["retrieval"] = [found.id for found, _ in ranked]
         weights = self.memory.term_weights({term for _, term in subject_words(sp.body, config.request_words)})

@@ -43,7 +43,6 @@ CALLS: list[tuple[str, str, str, dict[str, Any]]] = [
     # refused
     ("retrieve", "POST", "/v1/retrieve", {"collection": "none", "query": "q"}),
     ("retrieve", "POST", "/v1/retrieve", {"collection": "tea"}),
-    ("retrieve", "POST", "/v1/retrieve", {"collection": "tea", "query": "q", "plan": '{"k": 3}'}),
     ("list_collections", "GET", "/v1/collections", {"more": 1}),
 ]
 

@@ -60,13 +60,15 @@ def test_the_typescript_sdk_sees_results_and_errors(node_folder: Path, url: str)
         ["normalize", {"content": "a\r\nb"}],
         ["rerank", {"query": "tea", "documents": ["tea", "", "tea tea"], "budget": {"docs": 2}}],
         ["rerank", {"query": "tea", "candidates": candidates}],
+        ["retrieve", {"collection": "tea", "query": "tea", "plan": '{"mode": "lexical", "k": 3}'}],
         *([name, given] for name, given, _ in REFUSED),
     ]
-    good, ranked, block, *refused = run(node_folder, "node", "call.mjs", url, json.dumps(calls))
+    good, ranked, block, planned, *refused = run(node_folder, "node", "call.mjs", url, json.dumps(calls))
     assert good["structuredContent"]["text"] == "a\nb"
     assert ranked["structuredContent"]["ragtune"]["spent"]["docs"] == 2
     assert sorted(one["index"] for one in ranked["structuredContent"]["results"]) == [0, 1, 2]
     assert [one["doc_id"] for one in block["structuredContent"]["candidates"]] == ["d"]
+    assert planned["structuredContent"] == {"candidates": []}  # the plan was JSON in a string
     for result, (_, _, kind) in zip(refused, REFUSED, strict=True):
         check_problem(result, kind)
 
@@ -82,6 +84,16 @@ def test_the_inspector_lists_the_budgeted_tool_and_sees_results_and_errors(node_
     assert result["structuredContent"]["ragtune"]["spent"]["docs"] == 1
     tool, wrong, kind = REFUSED[0]
     check_problem(run(folder, *command, "tools/call", "--tool-name", tool, *tool_arguments(wrong)), kind)
+
+
+@pytest.mark.parametrize("scenario", ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"])
+def test_the_conformance_suite_of_mcp_passes(node_folder: Path, url: str, scenario: str) -> None:
+    """The scenarios that apply: the others ask for tools, prompts and resources of the suite's own example server."""
+    url = url.replace("127.0.0.1", "localhost")
+    command = ["node_modules/.bin/conformance", "server", "--url", url, "--scenario", scenario]
+    done = subprocess.run(command, cwd=node_folder, capture_output=True, text=True, timeout=HANG_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ", 0 failed, 0 warnings" in done.stdout + done.stderr
 
 
 def tool_arguments(given: dict[str, Any]) -> list[str]:

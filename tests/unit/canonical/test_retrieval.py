@@ -5,12 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
 
-from ragtune.canonical import Candidate, Chunk, Filters, RetrievalPlan, fuse, index, rerank, retrieve
+from ragtune.canonical import (
+    Candidate,
+    Chunk,
+    ChunkPolicy,
+    Filters,
+    RetrievalPlan,
+    SourceDocument,
+    fuse,
+    index,
+    rerank,
+    retrieve,
+)
 from ragtune.canonical.analyzers import check_same, describe
+from ragtune.canonical.service import LimitExceededError, RagService
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import CollectionMismatchError, ConfigError, InputError, InvalidScoreError
@@ -139,6 +152,32 @@ def test_params_are_the_fusions_own() -> None:
     assert [(candidate.key, candidate.score) for candidate in found] == [(("y", 0), 2.0), (("x", 0), 1.0)]
 
 
+def test_scores_are_scaled_to_their_list_and_weighted() -> None:
+    lists = {"vector": candidates(("x", 0), ("y", 0), ("z", 0)), "lexical": candidates(("y", 0), ("w", 0))}
+    found = fuse(lists, "scores", {"weights": {"vector": 3.0}})
+    assert {candidate.doc_id: candidate.score for candidate in found} == {"x": 0.75, "y": 0.625, "w": 0, "z": 0}
+    assert keys(found) == [("x", 0), ("y", 0), ("w", 0), ("z", 0)]
+
+
+def test_a_write_that_would_take_too_long_to_embed_is_refused_after_the_first_texts() -> None:
+    class Slow(HashingEmbedder):
+        texts = 0
+
+        def embed(self, texts: Any) -> Any:
+            self.texts += len(texts)
+            sleep(0.001 * len(texts))
+            return super().embed(texts)
+
+    slow = Slow(dims=8)
+    document = SourceDocument(doc_id="d", content="\n\n".join(f"Paragraph {number}." for number in range(1000)))
+    with RagService(MemoryDatabase(), {"slow": slow}, cache_dir=None, timeout_s=0.5) as service:
+        service.create_collection("docs")
+        with pytest.raises(LimitExceededError, match=r"chunks would take about .* send at most \d+ at once"):
+            service.ingest("docs", [document], ChunkPolicy(method="paragraphs", max_tokens=4))
+        assert service.describe_collection("docs")[1].chunks == 0
+    assert slow.texts <= 20
+
+
 def test_concatenation_keeps_the_order_of_the_lists() -> None:
     lists = [candidates(("z", 0), ("y", 0)), candidates(("y", 0), ("a", 0))]
     assert keys(fuse(lists, "concat")) == [("z", 0), ("y", 0), ("a", 0)]
@@ -151,7 +190,7 @@ def test_concatenation_keeps_the_order_of_the_lists() -> None:
         ("rrf", {"depth": 3}, "depth"),
         ("rrf", {"k": -1}, "k=-1"),
         ("rrf", {"weights": {"b": 1.0, "vectr": 2.0}}, "weights.*'vectr'.*a, b"),
-        ("concat", {"k": 60}, "fuse concat: .*no arguments"),
+        ("concat", {"k": 60}, "fuse concat: .*'k'"),
     ],
 )
 def test_what_a_fusion_does_not_know_is_refused(method: str, params: Any, message: str) -> None:

@@ -47,7 +47,7 @@ RECIPES = {
     "JSON with keys a, b": ("JSON", "A single JSON value, and nothing else. As requested: JSON with keys a, b"),
     "Tabelle mit zwei Spalten": ("table", "A Markdown table. As requested: Tabelle mit zwei Spalten"),
     "step-by-step": ("numbered list", "A numbered Markdown list."),
-    "a Python script": ("code", "One fenced code block. As requested: a Python script"),
+    "a Python script": ("Python code", "Python code in one fenced code block. As requested: a Python script"),
     "a haiku": (None, "a haiku"),
     "listless jsonish prosetry": (None, "listless jsonish prosetry"),
 }

@@ -1,0 +1,132 @@
+"""Reads what a request says about its answer beyond the format's name: keys, separator, count, language, audience."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+from ragtune.superprompt.reading.content import request_in
+from ragtune.superprompt.reading.text import ENGLISH, language_of, one_line
+
+_NAMES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5}
+_NUMBER = rf"(\d{{1,4}}|{'|'.join(_NAMES)})\s+"
+_COUNT = re.compile(
+    rf"(?i)\b{_NUMBER}(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|(?:stich)?punkten?|schritten?)\b"
+)
+_LENGTH = re.compile(
+    r"(?i)\b(?:at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|maximal|in)\s+"
+    rf"{_NUMBER}(?:words|sentences|lines|wörtern?|sätzen?)\b"
+)
+_KEY = r"[\"'`]?[\w-]+(?: [\w-]+)?[\"'`]?"
+_BETWEEN = r"(?:\s*[,;|/]\s*(?:and\s+|und\s+)?|\s+(?:and|und)\s+)"
+_KEYS = re.compile(
+    r"(?i)(?:\b(?:with|mit|having|and|und|use)\s+|[,:;(]\s*)(?:the\s+|these\s+|den\s+|die\s+)?"
+    r"(?:keys?|columns?|fields?|headers?|schlüsseln?|spalten|feldern?)\s*:?\s+"
+    rf"({_KEY}(?:{_BETWEEN}{_KEY})*)(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of)\b)"
+)
+_HEAD_ROW = re.compile(r":\s*(\w+(?:[;|]\w+)+)\s*[.\n]?\s*$")
+_SEPARATORS = {
+    ";": ("semicolons", r"(?i)\bsemi-?colons?\b|\bsemikolon|\bstrichpunkt"),
+    "\t": ("tabs", r"(?i)\b(?:by|with|mit|durch)\s+tab(?:s|ulator\w*)?\b|\btab[- ](?:separated|delimited)\b"),
+    "|": ("vertical bars", r"(?i)\b(?:by|with|mit|durch)\s+pipes?\b|\bpipe[- ](?:separated|delimited)\b"),
+}
+_ARRAY = re.compile(r"(?i)\barray\b|\bjson\W+liste?\b|\bliste?\s+(?:of|von|aus)\s+(?:json\W+)?(?:objects|objekten)\b")
+_JUST = re.compile(
+    r"(?i)\b(?:only|just|nur|ausschließlich|nothing\s+else)\b"
+    r"|\b(?:no|without|keine|ohne)\s+(?:explanations?|comments?|text|prose|erklärung(?:en)?)\b"
+)
+_NO_CODE = re.compile(r"(?i)\b(?:no|without|keinen?|ohne)\s+code\b")
+_LANGUAGES = {"deutsch": "German", "englisch": "English", "französisch": "French", "français": "French"}
+_LANGUAGE = re.compile(rf"(?i)\b(?:in|auf|en)\s+(german|english|french|spanish|italian|{'|'.join(_LANGUAGES)})\b")
+_AUDIENCE = re.compile(
+    r"(?i)\b(?:(?:target\s+)?audience|zielgruppe)\s*(?::|is|are|ist|sind)\s*([^.;!?\n]+)"
+    r"|\bwrite\s+(?:it\s+|this\s+)?for\s+([^.,;!?\n]+)|\bfor\s+an\s+audience\s+of\s+([^.,;!?\n]+)"
+    r"|\bexplain\b[^.!?\n]*?\s+to\s+(an?\s+[^.,;!?\n]+)|\berkläre?\b[^.!?\n]*?\s+für\s+([^.,;!?\n]+)"
+)
+ASKS_FOR_DETAILS = (_KEYS, _HEAD_ROW, _LENGTH, _COUNT, _LANGUAGE, _JUST, _NO_CODE, _AUDIENCE)
+"""What names no subject in a request."""
+
+_MAX_ITEMS = 10
+
+
+class Details(NamedTuple):
+    """What a request for a format says beyond its name."""
+
+    keys: tuple[str, ...] = ()
+    is_array: bool = False
+    separator: str = ","
+    items: int | None = None
+    length: str = ""
+    is_only: bool = False
+    has_no_code: bool = False
+
+    @classmethod
+    def of(cls, text: str) -> Details:
+        """Read the details from a request, outside its material."""
+        text = request_in(text)
+        separator = next((mark for mark, (_, words) in _SEPARATORS.items() if re.search(words, text)), ",")
+        found = _KEYS.search(text) or _HEAD_ROW.search(text)
+        written = re.split(_BETWEEN, found[1]) if found else []
+        counted, length = _COUNT.search(text), _LENGTH.search(text)
+        items = None if counted is None else _NAMES.get(counted[1].lower()) or int(counted[1])
+        return cls(
+            tuple(key.strip("\"'` ") for key in written),
+            bool(_ARRAY.search(text)),
+            separator,
+            items,
+            "" if length is None else one_line(length[0]).removeprefix("in "),
+            bool(_JUST.search(text)),
+            bool(_NO_CODE.search(text)),
+        )
+
+    def shape(self, name: str, example: str) -> str:
+        """Return a recipe's example with the named keys, and as many items as are asked for."""
+        if name == "JSON" and (self.keys or self.is_array):
+            item: Any = dict.fromkeys(self.keys, "...") if self.keys else "..."
+            return json.dumps([item, item] if self.is_array else item, indent=2, ensure_ascii=False)
+        if name == "CSV":
+            keys = self.keys or ("column", "column")
+            return "\n".join([self.separator.join(keys), self.separator.join(["value"] * len(keys))])
+        if name == "table" and self.keys:
+            rows = (self.keys, ["---"] * len(self.keys), ["value"] * len(self.keys))
+            return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        lines = example.split("\n")
+        if self.items and self.items <= _MAX_ITEMS and name.endswith("list"):
+            numbered = name == "numbered list"
+            return "\n".join(f"{n}. item" if numbered else lines[0] for n in range(1, self.items + 1))
+        return example
+
+    def rules(self, name: str, is_code: bool) -> list[str]:
+        """Return the details as rules in the words of a request."""
+        keys, said = ", ".join(self.keys), []
+        if keys and name == "JSON":
+            said.append(
+                f"{'Output an array of objects, each' if self.is_array else 'Use objects'} with the keys {keys}."
+            )
+        elif keys and name in ("CSV", "table"):
+            said.append(f"Use the columns {keys}, in this order.")
+        if name == "CSV" and self.separator != ",":
+            said.append(f"Separate the values with {_SEPARATORS[self.separator][0]}, not with commas.")
+        if self.items and name.endswith("list"):
+            said.append(f"Write exactly {self.items} items.")
+        if self.length:
+            said.append(f"Length: {self.length}.")
+        if self.is_only and is_code:
+            said.append("Write no explanation before or after the code, and nothing else.")
+        return said + (["Show no code."] if self.has_no_code else [])
+
+
+def language_in(text: str) -> str | None:
+    """Return the English name of the answer's language: named in the request, or that of a request not in English."""
+    request = request_in(text)
+    if found := _LANGUAGE.search(request):
+        return _LANGUAGES.get(found[1].lower(), found[1].capitalize())
+    own = language_of(request)
+    return None if own == ENGLISH else own.capitalize()
+
+
+def audience_in(text: str) -> str | None:
+    """Return for whom a request says that the answer is."""
+    found = _AUDIENCE.search(request_in(text))
+    return next(filter(None, found.groups())).strip() if found else None

@@ -1,0 +1,108 @@
+"""Natural prompts over documents that nobody prepared: the pipeline of a fresh install, without any model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragtune.superprompt import SuperPrompt
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.options import load_options
+from ragtune.superprompt.parts import make_pipeline
+
+DOCUMENTS = {
+    "brewing.rst": (
+        "Brewing\n=======\n\n.. contents::\n\nGreen tea\n---------\n\n"
+        "Green tea is steeped at 75 degrees for two minutes.\n\n"
+        ".. code-block:: python\n\n   steep(green_tea, degrees=75)\n\nSee :ref:`green tea`.\n\n"
+        "Black tea\n---------\n\nBlack tea is steeped at 95 degrees for four minutes.\n"
+    ),
+    "storage.md": "# Storage\n\nTea is kept dry and dark in a tin.\n\n"
+    "## See also\n\n- [Green tea](brewing)\n- [Tea](tea)\n",
+    "machines.md": "# Machines\n\nA grinder must be cleaned weekly. The filter of the machine lasts a year.\n",
+}
+
+
+def done(prompt: str, documents: dict[str, str] = DOCUMENTS, kind: str = "auto") -> SuperPrompt:
+    options = load_options(None, {"reranker": {"kind": kind, "model": "no-such-model"}})
+    pipeline = make_pipeline(options, DocumentMemory.from_texts(documents, options.chunking))
+    return pipeline.run_all(SuperPrompt.raw(prompt))
+
+
+def notices(sp: SuperPrompt) -> str:
+    return "\n".join(notice["message"] for notice in sp.extras.get("notices", []))
+
+
+def test_chunks_of_restructured_text_know_the_headings_that_they_stand_under() -> None:
+    text = f"Book\n====\n\n{'One word. ' * 90}\n\nPart\n~~~~\n\n{'Two words. ' * 90}\n"
+    chunks = DocumentMemory.from_texts({"a.rst": text}, load_options(None).chunking).chunks
+    assert [chunks[0].metadata["headings"], chunks[-1].metadata["headings"]] == [["Book"], ["Book", "Part"]]
+
+
+@pytest.mark.parametrize("kind", ["auto", "none"])
+def test_of_three_files_every_one_that_answers_is_attached(kind: str) -> None:
+    texts = {
+        name: f"# {name} tea\n\n{name} tea is steeped at {n} degrees.\n" for n, name in ((75, "Green"), (95, "Black"))
+    }
+    sp = done("How hot is tea steeped?", texts | {"c": "# Coffee\n\nA grinder is cleaned weekly.\n"}, kind)
+    assert sorted(sp.final_selection_ids) == ["Black#0", "Green#0"]
+
+
+def test_a_candidate_that_adds_nothing_is_not_attached() -> None:
+    said = "Green tea is steeped at 75 degrees for two minutes"
+    copies = {f"copy{n}.md": f"# Green tea\n\n{said}, as always, number {n}.\n" for n in range(9)}
+    assert len(done("How long is green tea steeped?", copies | DOCUMENTS).final_selection_ids) < len(copies)
+
+
+def test_facts_state_something_and_are_no_links_headings_or_code() -> None:
+    sp = done("How long is green tea steeped, and how is tea kept?")
+    facts = [line for line in sp.s_ctx_md.split("\n") if line.endswith("]")]
+    assert any("Green tea is steeped at 75 degrees for two minutes." in fact for fact in facts)
+    assert not any(mark in "\n".join(facts) for mark in ("](", "code-block", "steep(", ":ref:", "contents"))
+
+
+def test_what_the_documents_do_not_answer_gets_the_notice() -> None:
+    assert "the documents say little" in notices(done("Which symptoms has a vitamin deficiency after a year?"))
+    assert "the documents say little" not in notices(done("How long is green tea steeped?"))
+
+
+def test_a_question_in_another_language_than_the_documents_is_told() -> None:
+    assert "in German, the documents are in English" in notices(done("Wie lange muss der Tee in der Kanne sein?"))
+    assert "the documents are in" not in notices(done("How long must the tea be in the pot?"))
+
+
+def test_who_the_model_is_leaves_the_task() -> None:
+    sp = done("You are a senior tea taster. How long is green tea steeped?")
+    assert (sp.body["system"], sp.body["task"]) == ("You are a senior tea taster.", "How long is green tea steeped?")
+
+
+REQUESTS: list[tuple[str, dict[str, Any]]] = [
+    ("\nOutput: JSON with keys name, command.", {"name": "JSON", "starts": '{\n  "name": "...",\n  "command"'}),
+    ("As a JSON array of objects with keys a, b.", {"name": "JSON", "starts": '[\n  {\n    "a": "...",\n    "b"'}),
+    ("Answer as a list of JSON objects.", {"name": "JSON", "starts": "["}),
+    ("Only SQL, no explanations.", {"name": "SQL", "rule": "Write no explanation before or after the code"}),
+    ("Reply with CSV separated by semicolons, columns step;code.", {"name": "CSV", "shape": "step;code\nvalue;value"}),
+    ("Answer with CSV of pipes.", {"name": "CSV", "shape": "column,column\nvalue,value"}),
+    ("Use a table with columns tea, time.", {"name": "table", "starts": "| tea | time |"}),
+    ("Answer as three bullet points.", {"name": "bullet list", "shape": "- item\n- item\n- item"}),
+    (
+        "Wie lange zieht der Tee, und warum ist das so? In drei Stichpunkten. Zielgruppe sind Schüler.",
+        {"name": "bullet list", "rule": "Answer in German.", "audience": "Schüler"},
+    ),
+    ("Answer in at most 80 words.", {"name": "Markdown", "rule": "Length: at most 80 words."}),
+    ("Write it as an email.", {"name": "e-mail", "starts": "Subject:"}),
+    ("Write for managers, no code.", {"name": "Markdown", "rule": "Show no code.", "audience": "managers"}),
+    ("Write a haiku about SQL.", {"name": "Markdown", "shape": ""}),
+]
+
+
+@pytest.mark.parametrize(("request_", "wanted"), REQUESTS)
+def test_a_format_is_read_by_what_it_is(request_: str, wanted: dict[str, Any]) -> None:
+    sp = done(f"Which teas are there? {request_}")
+    made = sp.extras["format_enforcer"]
+    assert sp.extras["a5_decisions"]["recipe"] == wanted["name"]
+    assert made["example_shape"] == wanted.get("shape", made["example_shape"])
+    assert made["example_shape"].startswith(wanted.get("starts", ""))
+    assert wanted.get("rule", "") in "\n".join(made["hard_rules"])
+    assert sp.body["audience"] == wanted.get("audience", "general")
