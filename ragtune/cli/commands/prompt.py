@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _STDIN = "-"
 _OPTIONS = {
-    "corpus": ("memory.folder", "DIR", "what is searched: Markdown and text files, one file, or BEIR's corpus.jsonl"),
+    "corpus": ("memory.folder", "DIR", "what is searched: a folder or file of any form that ragtune ingest reads"),
     "collection": ("memory.collection", "NAME", "a collection of ragd; --corpus is searched, too"),
     "data_dir": ("memory.data_dir", "DIR", "folder of its embedded PostgreSQL; $RAGTUNE_DSN names a server"),
     "reranker": ("reranker.kind", "KIND", "auto, none, cross_encoder or budgeted"),
