@@ -19,10 +19,7 @@ VECTOR, LEXICAL = "vector", "lexical"
 
 
 def fuse(
-    candidate_sets: CandidateSets,
-    method: str = "rrf",
-    params: Mapping[str, Any] | None = None,
-    k: int | None = None,
+    candidate_sets: CandidateSets, method: str = "rrf", params: Mapping[str, Any] | None = None
 ) -> list[Candidate]:
     """One list without duplicates, best first, ties by (doc_id, chunk_index).
 
@@ -34,7 +31,6 @@ def fuse(
             lacks the candidate; Fox and Shaw 1994, Bruch et al. 2023), or ``concat`` (one list after the other).
         params: of ``rrf``, ``k`` (60 by default) and ``weights`` by the name of a list (1 by default); of ``scores``,
             ``weights``; of ``concat``, none.
-        k: how many candidates are wanted; None takes all.
 
     Returns:
         Candidates with the fusion's score. ``sources`` joins those of all copies, and has a candidate's score in every
@@ -50,7 +46,12 @@ def fuse(
         >>> [found.doc_id for found in fuse({"lexical": [one, two], "vector": [two]})]
         ['d2', 'd1']
     """
-    params, has_names = params or {}, isinstance(candidate_sets, Mapping)
+    return fuse_first(None, candidate_sets, method, params or {})
+
+
+def fuse_first(k: int | None, candidate_sets: CandidateSets, method: str, params: Mapping[str, Any]) -> list[Candidate]:
+    """The first ``k`` of what :func:`fuse` gives, or all for None; copies of the others are not made."""
+    has_names = isinstance(candidate_sets, Mapping)
     if isinstance(candidate_sets, Mapping):
         named = dict(candidate_sets)
     else:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from ragtune.canonical.analyzers import Analyzer
-from ragtune.canonical.fusion import LEXICAL, VECTOR, fuse
+from ragtune.canonical.fusion import LEXICAL, VECTOR, fuse_first
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.types import (
     Candidate,
@@ -45,7 +45,7 @@ class BaseSearcher(ABC):
             VECTOR: self.vector_candidates(embedding, plan.candidate_pool, plan.filters),
             LEXICAL: self.lexical_candidates(query, plan.candidate_pool, plan.filters),
         }
-        return fuse(lists, *plan.fusing, plan.k)
+        return fuse_first(plan.k, lists, *plan.fusing)
 
 
 class BaseStore(BaseSearcher):
