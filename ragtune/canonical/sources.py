@@ -80,10 +80,10 @@ class DocumentFiles:
     def is_gone(self, doc_id: str, prune: bool = False) -> bool:
         """Whether a document that was not read was here before; what was skipped this time may be here still.
 
-        Ids of a corpus do not tell; with ``prune``, all are its own, if nothing was skipped.
+        Ids of a corpus do not tell; with ``prune``, all are its own, if all could be read.
         """
         if self._corpora:
-            return prune and not self.skipped
+            return prune and not self._unread
         return doc_id.startswith(tuple(self.roots)) and not f"{doc_id}#".startswith(tuple(self._unread))
 
     def __iter__(self) -> Iterator[SourceDocument]:
@@ -164,7 +164,7 @@ class DocumentFiles:
                 self._skip(place, f"no JSON object with a text ({', '.join(_TEXTS)})", f"{name}#")
                 continue
             if doc_id in seen:
-                self._skip(place, f"the id {doc_id!r} comes twice", f"{name}#")
+                self.skipped[place] = f"the id {doc_id!r} comes twice"
                 continue
             seen.add(doc_id)
             yield found
