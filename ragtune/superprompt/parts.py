@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
-from ragtune.core.request.clock import Clock
 from ragtune.data.models import model_identity
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory, StoreMemory
@@ -85,7 +84,7 @@ def open_database(options: MemoryOptions) -> BaseDatabase:
     return connect(options.dsn, options.data_dir, pool_size=2)
 
 
-def make_pipeline(options: PromptOptions, memory: BaseMemory, clock: Clock | None = None) -> Pipeline:
+def make_pipeline(options: PromptOptions, memory: BaseMemory) -> Pipeline:
     """Return the pipeline of the options over a memory."""
     reranker = make_reranker(options.reranker)
     stage: BaseRerankStage | None = None
@@ -104,18 +103,17 @@ def make_pipeline(options: PromptOptions, memory: BaseMemory, clock: Clock | Non
         rerank_stage=stage,
         client=client,
         asking=options.llm.stages,
-        clock=clock,
     )
 
 
 @contextmanager
-def open_pipeline(options: PromptOptions, clock: Clock | None = None) -> Iterator[Pipeline]:
-    """Open the documents or collection, and give the options' pipeline; None is the monotonic ``clock``."""
+def open_pipeline(options: PromptOptions) -> Iterator[Pipeline]:
+    """Open the documents or collection, and give the options' pipeline."""
     check_options(options)
     folder = options.memory.folder or (None if options.memory.collection else demo_folder())
     sets = [] if folder is None else [read_folder(folder)]
     with closing(make_memory(options, *sets)) as memory:
-        yield make_pipeline(options, memory, clock)
+        yield make_pipeline(options, memory)
 
 
 def _embedder_of(collection: str, made_with: str | None) -> BaseEmbedder:
