@@ -49,14 +49,9 @@ def rerank_query(body: Mapping[str, str]) -> str:
 
 
 def system_md(sp: SuperPrompt, schema: PromptSchema) -> str:
-    """Return the System block: ``system``; tone, depth and confidence; A5's rules or the prompt's own."""
+    """Return the System block: ``system``; tone, depth and confidence; A5's rules, which hold the prompt's own."""
     lines = [f"- {schema.keys[key]}: {one_line(sp.body[key])}" for key in MANNER_KEYS if sp.body.get(key)]
-    enforced = sp.extras.get("format_enforcer", {})
-    rules = [f"- {one_line(rule)}" for rule in enforced.get("hard_rules", ())]
-    if not rules:
-        rules = [
-            f"- {one_line(line)}" for key in RULE_KEYS for line in sp.body.get(key, "").split("\n") if line.strip()
-        ]
+    rules = [f"- {one_line(rule)}" for rule in sp.extras.get("format_enforcer", {}).get("hard_rules", ())]
     parts = [sp.body.get("system", ""), "\n".join(lines)]
     if rules:
         parts.append("Rules:\n" + "\n".join(rules))
