@@ -15,12 +15,12 @@ _COUNT = re.compile(
     rf"(?i)\b{_NUMBER}(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|(?:stich)?punkten?|schritten?)\b"
 )
 _LENGTH = re.compile(
-    r"(?i)\b(?:at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|maximal|in)\s+"
-    rf"{_NUMBER}(?:words|sentences|lines|wörtern?|sätzen?)\b"
+    r"(?i)\b(?:at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|maximal|not\s+longer\s+than|nicht\s+länger\s+als|in)\s+"
+    rf"(?:{_NUMBER}|(?:one|einem)\s+)(?:words?|sentences?|lines?|wörtern?|sätzen?|satz)\b"
 )
 _KEY = r"(?:an?\s+|eine[mnr]?\s+)?[\"'`]?(?!nothing else)[\w-]+(?: [\w-]+){0,2}?[\"'`]?"
 _BETWEEN = r"(?:\s*[,;|/]\s*(?:and\s+|und\s+)?|\s+(?:and|und)\s+)"
-_END = r"(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of|and nothing else)\b)"
+_END = r"(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of|as|als|and nothing else)\b|\s+[-\u2013]\s)"
 _KEYS = re.compile(
     r"(?i)(?:\b(?:with|mit|having|and|und|use)\s+|[,:;(]\s*)(?:the\s+|these\s+|den\s+|die\s+)?"
     r"(?:keys?|columns?|fields?|header(?:s|\s+row)?|schlüsseln?|spalten|feldern?|kopfzeile)\s*:?\s+"
@@ -40,6 +40,7 @@ _JUST = re.compile(
     r"(?i)\b(?:only|just|nur|ausschließlich|nothing\s+else)\b"
     r"|\b(?:no|without|keine|ohne)\s+(?:explanations?|comments?|text|prose|erklärung(?:en)?)\b"
 )
+_NO_HEADER = re.compile(r"(?i)\b(?:no|without|ohne|keine)\s+(?:an?\s+)?(?:headers?|head\s+row|kopfzeile)\b")
 _NO_CODE = re.compile(r"(?i)\b(?:no|without|keinen?|ohne)\s+code\b")
 _LANGUAGES = {"deutsch": "German", "englisch": "English", "französisch": "French", "français": "French"}
 _LANGUAGE = re.compile(rf"(?i)\b(?:in|auf|en)\s+(german|english|french|spanish|italian|{'|'.join(_LANGUAGES)})\b")
@@ -66,6 +67,7 @@ class Details(NamedTuple):
     is_only: bool = False
     has_no_code: bool = False
     skeleton: str = ""
+    has_no_header: bool = False
 
     @classmethod
     def of(cls, text: str) -> Details:
@@ -86,6 +88,7 @@ class Details(NamedTuple):
             bool(_JUST.search(text)),
             bool(_NO_CODE.search(text)),
             skeleton[0] if skeleton else "",
+            bool(_NO_HEADER.search(text)),
         )
 
     def shape(self, name: str, example: str) -> str:
@@ -99,7 +102,8 @@ class Details(NamedTuple):
             return json.dumps([item, item] if self.is_array else item, indent=2, ensure_ascii=False)
         if name == "CSV":
             keys = self.keys or ("column", "column")
-            return "\n".join([self.separator.join(keys), self.separator.join(["value"] * len(keys))])
+            rows = [self.separator.join(keys), self.separator.join(["value"] * len(keys))]
+            return "\n".join(rows[self.has_no_header :])
         if name == "table" and self.keys:
             rows = (self.keys, ["---"] * len(self.keys), ["value"] * len(self.keys))
             return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -17,7 +17,7 @@ _FORM = (
     r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"
     r"fenced|html|json|csv|yaml|xml|(?:comma|semi-?colon|tab|pipe)[- ]separated|step[- ]by[- ]step|to-do|\d+|"
     r"two|three|four|five|six|ten|eine[rnm]?|ein|de[nrm]|die|das|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurzen?|exactly|genau)\s+){0,4}"
-    r"(?:jsonl|ndjson|(?:array|list|liste)\s+(?:of|von|aus)\s+(?:objects|objekten)|json(?:\s+(?:array|objects?|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
+    r"(?:jsonl|ndjson|(?:array|list|liste)\s+(?:of|von|aus)\s+(?:objects|objekten)|json(?:[\s-]+(?:array|objects?|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
     r"check\s?lists?|checkliste|lists?|liste|bullets?|bullet\s+points?|stichpunkte[n]?|schritte[n]?|steps|plain\s?text|prose|"
     r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|e-?mails?|latex|"
     rf"{_LANGUAGES})\b"
@@ -32,7 +32,7 @@ _VERB = (
     r"antworte|gib|erstelle?|schreibe?|zeige?)"
 )
 _ASKED = (
-    r"(?:\s+(?!(?:about|on|over|regarding|that|which|whose|über)\b)[\w'-]+){0,5}?\s+(?:in|as|with|using|only|als|mit)?\s*"
+    r"(?:\s+(?!(?:about|on|over|regarding|how|wie|that|which|whose|über)\b)[\w'-]+){0,5}?\s+(?:in|as|with|using|only|als|mit)?\s*"
     + _FORM
 )
 _TOLD = re.compile(
@@ -50,7 +50,7 @@ _WISH = re.compile(
     rf"|\A\W*(?:an?\s+|eine?\s+)?(?:short\s+|kurze\s+)?e-?mail\b|\A\W*(?!(?:{_LANGUAGES})\b){_FORM}"
     r"(?=\s+(?:with|mit|separated)\b|\s*[.:!]?\s*\Z)"
     rf"|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
-    r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b|mit\b|für\b|zusammen\b|antworten\b|without\b|ohne\b))"
+    r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b|mit\b|für\b|zusammen\b|antworten\b|ausgeben\b|how\b|what\b|why\b|wie\b|was\b|warum\b|without\b|ohne\b))"
     rf"|\b(?:from\s+{_FORM}|(?:convert|transform|change|turn|reformat|export|migrate)\b[^.!?]*?)\s+(?P<target>to\s+{_FORM})"
     rf"|\b(?:replace|swap)\b[^.!?]*?\s+(?P<other>(?:by|with|for)\s+{_FORM})",
     re.IGNORECASE,

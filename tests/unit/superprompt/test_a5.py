@@ -111,6 +111,9 @@ def test_an_extraction_without_what_is_required_is_none(llm_server: Any, change:
         ("Write a function that returns a list of numbers.", "Markdown"),
         ("Explain how lists work in Python.", "Markdown"),
         ("Explain lists, with an example in Python.", "Python code"),
+        ("Show me how to use JSON in Django", "Markdown"),
+        ("Explain in three bullet points how the cache works.", "bullet list"),
+        ("Kannst du mir die Befehle als JSON-Array ausgeben?", "JSON"),
         ("Schreibe eine kurze E-Mail an mein Team.", "e-mail"),
         ("Vergleiche die Speicher in einer Tabelle mit den Spalten Speicher und Preis.", "table"),
         ("Was ist ein Pool? Bitte in genau 3 Stichpunkten antworten.", "bullet list"),
@@ -144,3 +147,12 @@ def test_a_separator_and_long_column_names_are_those_of_the_request() -> None:
     task = "Export the planets as a semicolon-separated CSV file with header row name;when to see."
     sp = advance(agent_pipeline(DocumentMemory()), SuperPrompt.raw(task), "a5")
     assert sp.extras["format_enforcer"]["example_shape"] == "name;when to see\nvalue;value"
+
+
+def test_csv_without_a_header_row_and_one_sentence_are_as_requested() -> None:
+    task = "Return a CSV with columns date, amount - no header row."
+    made = advance(agent_pipeline(DocumentMemory()), SuperPrompt.raw(task), "a5").extras["format_enforcer"]
+    assert made["example_shape"] == "value,value"
+    assert "with one header row" not in str(made)
+    short = advance(agent_pipeline(DocumentMemory()), SuperPrompt.raw("Is it dense? Answer in one sentence."), "a5")
+    assert "Length: one sentence." in short.extras["format_enforcer"]["hard_rules"]
