@@ -83,12 +83,12 @@ def test_a_strangers_package_gets_its_line_twice_with_the_same_bytes(
     subprocess.run([*install, str(source)], check=True)
     monkeypatch.syspath_prepend(target)
     for folder in (board, other):
-        words = ["leaderboard", "run", "halves", "tourrank", "queries=4", "--date", "2026-11-28"]
+        words = ["leaderboard", "run", "halves", "gar", "queries=4", "--date", "2026-11-28"]
         assert main([*words, "--out", str(folder)]) == 0
         assert main(["leaderboard", "show", str(folder)]) == 0
     line = r"^\| \d \| halves \(halves\) \|.* outside \| 0\.1\.0 \w{8} 2026-11-28 \|$"
     assert len(re.findall(line, capsys.readouterr().out, re.MULTILINE)) == 6  # two boards of three units
-    for name in ("halves.json", "tourrank.json", "fixed_depth.json", "index.html"):
+    for name in ("halves.json", "gar.json", "fixed_depth.json", "index.html"):
         assert (board / name).read_bytes() == (other / name).read_bytes()
 
 

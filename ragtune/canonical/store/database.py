@@ -266,8 +266,7 @@ def _ensure_schema(connection: Any) -> None:
     if version == SCHEMA_VERSION - 1:
         with connection.transaction():
             _lock_schema(connection)
-            for statement in _UPGRADE:
-                connection.execute(statement)
+            connection.execute(_UPGRADE)
         version = SCHEMA_VERSION
     if version != SCHEMA_VERSION:
         raise StoreError(

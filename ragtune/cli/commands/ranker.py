@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -217,9 +218,19 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
 
 @contextmanager
 def _progress(what: str) -> Iterator[None]:
-    begun = time.monotonic()
+    """Tell on standard error what is done, every five seconds that it still is, and how long it took."""
+    begun, is_done = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not is_done.wait(5.0):
+            sys.stderr.write(f"ragtune: still {what}, {time.monotonic() - begun:.0f} s\n")
+
     sys.stderr.write(f"ragtune: {what}\n")
-    yield
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        is_done.set()
     sys.stderr.write(f"ragtune: {what} took {time.monotonic() - begun:.1f} s\n")
 
 

@@ -55,7 +55,7 @@ def context(chunk: ContextChunk) -> str:
 class Sections:
     """The sections of a memory's chunks, which share document and headings, and P(relevant) of chunks.
 
-    The logistic model was fitted to the tuning prompts of ``datasets/prompts``.
+    The logistic model was fitted to 14 tuning prompts of ``datasets/prompts``.
     """
 
     def __init__(self, chunks: Sequence[ContextChunk], index: TermIndex) -> None:

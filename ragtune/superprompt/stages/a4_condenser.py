@@ -197,7 +197,11 @@ def _numbers(match: re.Match[str]) -> list[str]:
 
 
 def _candidate(chunk: ContextChunk) -> Candidate:
-    text = _BREAK.join(sentences(chunk.snippet, chunk.start > 0))
+    lines = (line.strip() for line in chunk.snippet.split("\n"))
+    code = [f"`{line}`" for line in lines if _CODE_LIKE.match(line) and "`" not in line and line[:1] not in "#>|."]
+    text = _BREAK.join(
+        sentences(chunk.snippet, chunk.start > 0) or [line for line in code if len(_LETTERS.findall(line)) > 2]
+    )
     return Candidate(doc_id=chunk.doc_id, chunk_index=chunk.chunk_index, content=text, score=0.0)
 
 

@@ -113,7 +113,8 @@ class LatentRerankStage(BaseRerankStage):
 
     One cosine is of TF-IDF vectors. The other is in the collection's latent space (Deerwester et al. 1990) with
     log-entropy weights (Dumais 1991) and the five best texts as relevance feedback (Rocchio 1971). The latent space
-    has ``2 sqrt(n)`` dimensions for n texts, at most 200, learned once from at most 10,000 texts.
+    has ``2 sqrt(n)`` dimensions for n texts, at most 200, learned once from at most 2,000 texts. With sections the
+    scores are P(relevant), and ``details["calibrated"]`` is set.
 
     ``details["support"]`` has each candidate's mean without feedback, reduced by words of the prompt that the
     collection does not know or does not relate to its subjects. It is low where the collection is about something else.

@@ -91,3 +91,16 @@ def test_blocks_of_many_writes_are_joined_and_rebuilt_when_most_of_their_chunks_
         for one in (store, memory):
             one.delete(["d3"])
         assert levels_after(range(47, 48)) == {0, BUILT}
+
+
+def test_a_database_of_version_4_is_upgraded_in_place() -> None:
+    dsn = fresh_dsn()
+    with PostgresDatabase(dsn) as database:
+        database.open("old", HashingEmbedder(dims=8), create=True)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("ALTER TABLE ragtune.collections DROP COLUMN settings")
+        connection.execute("UPDATE ragtune.schema_version SET version = 4")
+    with PostgresDatabase(dsn) as database:
+        store = database.open("old", HashingEmbedder(dims=8))
+        store.save_settings({"fusion": {"weights": {"vector": 0.5}}})
+        assert database.settings("old") == {"fusion": {"weights": {"vector": 0.5}}}
