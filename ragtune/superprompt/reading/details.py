@@ -15,7 +15,7 @@ _COUNT = re.compile(
     rf"(?i)\b{_NUMBER}(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|(?:stich)?punkten?|schritten?)\b"
 )
 _LENGTH = re.compile(
-    r"(?i)\b(?:at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|maximal|not\s+longer\s+than|nicht\s+länger\s+als|in)\s+"
+    r"(?i)\b(?:at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|maximal|not?\s+longer\s+than|nicht\s+länger\s+als|in)\s+"
     rf"(?:{_NUMBER}|(?:one|einem)\s+)(?:words?|sentences?|lines?|wörtern?|sätzen?|satz)\b"
 )
 _KEY = r"(?:an?\s+|eine[mnr]?\s+)?[\"'`]?(?!nothing else)[\w-]+(?: [\w-]+){0,2}?[\"'`]?"
@@ -102,8 +102,8 @@ class Details(NamedTuple):
             return json.dumps([item, item] if self.is_array else item, indent=2, ensure_ascii=False)
         if name == "CSV":
             keys = self.keys or ("column", "column")
-            rows = [self.separator.join(keys), self.separator.join(["value"] * len(keys))]
-            return "\n".join(rows[self.has_no_header :])
+            values = self.separator.join(["value"] * len(keys))
+            return values if self.has_no_header else f"{self.separator.join(keys)}\n{values}"
         if name == "table" and self.keys:
             rows = (self.keys, ["---"] * len(self.keys), ["value"] * len(self.keys))
             return "\n".join(f"| {' | '.join(row)} |" for row in rows)

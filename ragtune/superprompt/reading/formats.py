@@ -138,10 +138,10 @@ def _wishes(task: str) -> Iterator[str]:
         pattern = _TOLD if _ASKING_HOW.match(sentence) else _WISH
         for match in pattern.finditer(sentence):
             there = [at_hand.end() for at_hand in _AT_HAND.finditer(sentence, match.start())]
-            negated = _NEGATED.search(sentence[: match.start()]) or _NEGATES.search(match[0])
-            negated = negated or _HOW_TO.search(sentence[: match.start()])
-            negated = negated or (_IN_LANGUAGE.fullmatch(match[0]) and not _WRITES_CODE.search(sentence))
-            if not negated and match.end() not in there:
+            before = sentence[: match.start()]
+            negated = _NEGATED.search(before) or _NEGATES.search(match[0]) or _HOW_TO.search(before)
+            is_subject = _IN_LANGUAGE.fullmatch(match[0]) and not _WRITES_CODE.search(sentence)
+            if not negated and not is_subject and match.end() not in there:
                 yield next(filter(None, match.groups()), match[0]).strip(" ,")
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from ragtune.superprompt.reading.content import MANNER, content_lines
-from ragtune.superprompt.reading.schema import Mapped, MappingLadder, PromptSchema
+from ragtune.superprompt.reading.schema import Mapped, PromptSchema
 from ragtune.superprompt.reading.text import code_marks, normalize_name
 
 Form = Literal["heading", "bracket", "bold", "key_line", "line_template"]
@@ -73,9 +73,9 @@ class PromptSection:
 class PromptParser:
     """Splits a cleaned prompt into sections; docs/superprompt.md has the rules. Code and material hold no headers."""
 
-    def __init__(self, schema: PromptSchema, ladder: MappingLadder) -> None:
+    def __init__(self, schema: PromptSchema) -> None:
         self._rules = schema.headers
-        self._resolve = lru_cache(maxsize=1024)(ladder.resolve)
+        self._resolve = lru_cache(maxsize=1024)(schema.resolve)
         # Room for the marks around a name: hashes, asterisks, brackets, indentation.
         self._scan = schema.headers.max_characters + 2 * len("#######") + _MAX_INDENT
         prefixes = {normalize_name(start): key for key, starts in schema.line_templates.items() for start in starts}

@@ -99,27 +99,15 @@ class PromptSchema(Frozen):
                 found.setdefault(name, Mapped(key, step, name, because))
         return found
 
-    @staticmethod
-    @cache
-    def load() -> PromptSchema:
-        file = files("ragtune.superprompt") / "config" / "prompt_schema.json"
-        return PromptSchema.model_validate_json(file.read_text(encoding="utf-8"))
-
-
-class MappingLadder:
-    """normalize -> exact -> alias -> tiny typo -> bilingual -> templates -> keyword -> unknown; the first decides."""
-
-    def __init__(self, schema: PromptSchema) -> None:
-        self._schema = schema
-        self._names = schema.names
-        self._never = {normalize_name(word) for word in schema.typo.never}
-        self._keywords = {normalize_name(word): key for key, words in schema.keywords.items() for word in words}
-
     def resolve(self, header: str, *, keywords: bool = False) -> Mapped:
-        """Return the key that a header means. The keyword rung is for headings, not for sentences with a colon."""
+        """Return the key that a header means. The keyword rung is for headings, not for sentences with a colon.
+
+        The ladder: normalize -> exact -> alias -> tiny typo -> bilingual -> templates -> keyword -> unknown; the first
+        rung decides.
+        """
         name = normalize_name(header)
-        if name in self._names:
-            return self._names[name]
+        if name in self.names:
+            return self.names[name]
         found: dict[Step, dict[str, str]] = {
             "typo": self._typos(name),
             "template": self._templates(name),
@@ -132,32 +120,39 @@ class MappingLadder:
         return Mapped(None, "unknown", name, "no rung knows it")
 
     def _typos(self, name: str) -> dict[str, str]:
-        if not _is_plain(name) or name in self._never:
+        if not _is_plain(name) or name in map(normalize_name, self.typo.never):
             return {}
         return {
             mapped.key: f"one edit from {known!r}"
-            for known, mapped in self._names.items()
+            for known, mapped in self.names.items()
             if mapped.key and mapped.step != "bilingual" and self._is_near(name, known)
         }
 
     def _is_near(self, word: str, name: str) -> bool:
         edit = one_edit(word, name) if _is_plain(name) else None
         if edit == "swap":
-            return len(name) >= self._schema.typo.min_length_transposition
-        return edit == "edit" and word[:1] == name[:1] and len(name) >= self._schema.typo.min_length
+            return len(name) >= self.typo.min_length_transposition
+        return edit == "edit" and word[:1] == name[:1] and len(name) >= self.typo.min_length
 
     def _templates(self, name: str) -> dict[str, str]:
         keys: dict[str, str] = {}
-        for template in self._schema.header_templates:
+        for template in self.header_templates:
             before, after = template.split("{key}")
             if len(name) > len(before + after) and name.startswith(before) and name.endswith(after):
-                mapped = self._names.get(name[len(before) : len(name) - len(after)])
+                mapped = self.names.get(name[len(before) : len(name) - len(after)])
                 if mapped is not None and mapped.key:
                     keys.setdefault(mapped.key, f"template {template!r}")
         return keys
 
     def _known_words(self, name: str) -> dict[str, str]:
-        return {self._keywords[word]: f"keyword {word!r}" for word in _WORD.findall(name) if word in self._keywords}
+        known = {normalize_name(word): key for key, words in self.keywords.items() for word in words}
+        return {known[word]: f"keyword {word!r}" for word in _WORD.findall(name) if word in known}
+
+    @staticmethod
+    @cache
+    def load() -> PromptSchema:
+        file = files("ragtune.superprompt") / "config" / "prompt_schema.json"
+        return PromptSchema.model_validate_json(file.read_text(encoding="utf-8"))
 
 
 def one_edit(word: str, name: str) -> Literal["swap", "edit"] | None:
