@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
@@ -14,12 +13,9 @@ from ragtune.data.models import model_identity
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory, StoreMemory
 from ragtune.superprompt.memory.inputs import Documents, demo_folder, read_folder
-from ragtune.superprompt.options import EmbedderOptions, LLMOptions, MemoryOptions, PromptOptions, RerankerOptions
+from ragtune.superprompt.options import EmbedderOptions, LLMOptions, PromptOptions, RerankerOptions
 from ragtune.superprompt.pipeline import Pipeline, build_pipeline
 from ragtune.superprompt.stages.reranker import BaseRerankStage, BudgetedRerankStage, LatentRerankStage, TopRerankStage
-
-if TYPE_CHECKING:
-    from ragtune.canonical.store.base import BaseDatabase
 
 _HASHING = "hashing dims="
 
@@ -67,7 +63,9 @@ def make_memory(options: PromptOptions, *sets: Documents) -> BaseMemory:
             return DocumentMemory(chunks, embedder)
         corpus = Corpus(Document(id=chunk.id, text=chunk.snippet) for chunk in chunks)
         return DocumentMemory(chunks, embedder, DocumentVectors(corpus, embedder))
-    database = open_database(options.memory)
+    from ragtune.canonical.store.embedded import connect
+
+    database = connect(options.memory.dsn, options.memory.data_dir, pool_size=2)
     try:
         made_with = {one.name: one.embed_model for one in database.collections()}
         embedder = _make_embedder(options.embedder) or _embedder_of(collection, made_with.get(collection))
@@ -75,13 +73,6 @@ def make_memory(options: PromptOptions, *sets: Documents) -> BaseMemory:
     except Exception:
         database.close()
         raise
-
-
-def open_database(options: MemoryOptions) -> BaseDatabase:
-    """Open the database of ragd's collections."""
-    from ragtune.canonical.store.embedded import connect
-
-    return connect(options.dsn, options.data_dir, pool_size=2)
 
 
 def make_pipeline(options: PromptOptions, memory: BaseMemory) -> Pipeline:

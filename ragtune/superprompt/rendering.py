@@ -84,16 +84,10 @@ def attachments_md(sp: SuperPrompt) -> str:
 
 def conversation_md(turns: Sequence[Turn], max_pairs: int) -> str:
     """Return the Recent Conversation block: the last ``max_pairs`` turn pairs, oldest first, fenced; may be empty."""
-    last = last_pairs(turns, max_pairs)
-    return "\n\n".join(fenced(turn.content, f"turn {n}", TURN=turn.role) for n, turn in enumerate(last, start=1))
-
-
-def last_pairs(turns: Sequence[Turn], max_pairs: int) -> list[Turn]:
-    """Return the turns of the last pairs. A pair begins with the first turn, or a user's turn after another role."""
+    # A pair begins with the first turn, or a user's turn after another role.
     starts = [i for i, turn in enumerate(turns) if i == 0 or (turn.role == "user" and turns[i - 1].role != "user")]
-    if not starts or max_pairs < 1:
-        return []
-    return list(turns[starts[-max_pairs:][0] :])
+    last = turns[starts[-max_pairs:][0] :] if starts and max_pairs > 0 else ()
+    return "\n\n".join(fenced(turn.content, f"turn {n}", TURN=turn.role) for n, turn in enumerate(last, start=1))
 
 
 def _part(title: str, text: str) -> str:
