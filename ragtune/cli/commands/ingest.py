@@ -33,6 +33,8 @@ from pathlib import Path
 from ragtune.cli import harness
 from ragtune.cli.commands.options import add_store_options
 
+_CHUNK_TOKENS = 256
+_OF_FOLDERS = ("collection", "chunk_tokens", "analyzer", "prune", "dsn", "data_dir", "embedder", "embedder_model")
 KEPT = "finished batches are kept: repeat the command to go on"
 
 
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Folders and their options, or overrides of conf/ingest.yaml."""
     parser.add_argument("overrides", nargs="+", metavar="FOLDER", help="also files, or NAME=VALUE of a dataset")
     parser.add_argument("--collection", metavar="NAME", help="required with folders")
-    parser.add_argument("--chunk-tokens", metavar="N", type=int, default=256, help="no chunk is longer")
+    parser.add_argument("--chunk-tokens", metavar="N", type=int, default=_CHUNK_TOKENS, help="no chunk is longer")
     parser.add_argument("--analyzer", metavar="NAME", help="of a new collection: english, german, ..., cjk, none")
     parser.add_argument("--prune", action="store_true", help="delete what is not in a corpus with ids of its own, too")
     add_store_options(parser)
@@ -49,9 +51,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ingest and print the counts."""
     if not any("=" not in word or Path(word).exists() for word in arguments.overrides):
+        _refuse_options_of_folders(arguments)
         sys.stdout.write(f"{harness.part('prepare.ingest').run(arguments.overrides)}\n")
         return 0
     return _ingest_folders(arguments)
+
+
+def _refuse_options_of_folders(arguments: argparse.Namespace) -> None:
+    from ragtune.core.errors import ConfigError
+
+    for name in _OF_FOLDERS:
+        if getattr(arguments, name) not in (None, False, _CHUNK_TOKENS):
+            raise ConfigError(f"--{name.replace('_', '-')}: allowed with folders only; a dataset takes NAME=VALUE")
 
 
 def _ingest_folders(arguments: argparse.Namespace) -> int:
