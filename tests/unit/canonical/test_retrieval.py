@@ -190,7 +190,7 @@ def test_concatenation_keeps_the_order_of_the_lists() -> None:
         ("rrf", {"depth": 3}, "depth"),
         ("rrf", {"k": -1}, "k=-1"),
         ("rrf", {"weights": {"b": 1.0, "vectr": 2.0}}, "weights.*'vectr'.*a, b"),
-        ("concat", {"k": 60}, "fuse concat: .*'k'"),
+        ("concat", {"k": 60}, "fuse concat params='k': allowed are none"),
     ],
 )
 def test_what_a_fusion_does_not_know_is_refused(method: str, params: Any, message: str) -> None:
