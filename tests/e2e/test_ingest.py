@@ -188,6 +188,12 @@ def test_a_collection_that_does_not_serve_the_job_is_refused_with_what_to_do(
         assert len(refused.err.splitlines()) == 1
 
 
+def test_options_of_folders_are_refused_beside_a_dataset(call: Run) -> None:
+    refused = call("--prune")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == "error: --prune: allowed with folders only; the options of datasets are NAME=VALUE\n"
+
+
 def test_folders_are_mirrored_searched_and_only_bad_files_are_left_out(
     tmp_path: Path, dsn: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

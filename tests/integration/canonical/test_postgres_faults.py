@@ -124,7 +124,7 @@ def test_a_connection_that_broke_between_queries_is_not_noticed(dsn: str, store:
 
 def end_others(connection: Any) -> int:
     rows = connection.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
     ).fetchall()
     return len(rows)
