@@ -16,7 +16,7 @@ from ragtune.data.text import latin_and_others, term_of, words_or_pairs
 _COLUMNS = 2**20
 _MOST_WORDS = 500_000
 _MOST_CHARACTERS = 8_000_000  # of the texts whose vectors are remembered
-_AT_ONCE = 100  # texts
+_AT_ONCE = 50  # texts; their letters stay in the processor's cache
 _LONG = 2**16  # letters
 _BASE = 0x9E3779B97F4A7C15  # of the words' hashes; any odd number whose bits are mixed
 _SLOT_BITS = 19
@@ -136,7 +136,7 @@ class _KnownWords:
         """The columns of n words; ``word`` gives one by its place."""
         slots = hashes >> (64 - _SLOT_BITS)
         with self._lock:
-            columns = self._columns[slots]
+            columns: IntArray = self._columns[slots]
             others = (self._hashes[slots] != hashes).nonzero()[0]
             if len(others):
                 columns[others] = [_column[word(i)] for i in others.tolist()]
