@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ragtune.core.arrays import IntArray
-from ragtune.data.text import latin_and_others, term_of, words_or_pairs
+from ragtune.data.text import term_of, words_in_bytes
 
 _COLUMNS = 2**20
-_MOST_WORDS = 500_000
 _MOST_CHARACTERS = 8_000_000  # of the texts whose vectors are remembered
 _AT_ONCE = 50  # texts; their letters stay in the processor's cache
-_LONG = 2**16  # letters
-_BASE = 0x9E3779B97F4A7C15  # of the words' hashes; any odd number whose bits are mixed
-_SLOT_BITS = 19
 _WORD = 0xFFFFFFFF
-
-Row = tuple[Any, Any]
-"""Columns, ascending, and values of one text."""
+_BASE = 0x9E3779B97F4A7C15  # any odd number with mixed bits
+_POWERS, _INVERSES = np.cumprod(np.full((2, 2**16), [[_BASE], [pow(_BASE, -1, 2**64)]], np.uint64), axis=1)
+_SLOT_BITS = 19
+_slot_hashes, _slot_columns = np.zeros(2**_SLOT_BITS, np.uint64), np.zeros(2**_SLOT_BITS, np.int64)  # of one word each
+_lock = threading.Lock()
 
 
 def term_vectors(texts: Sequence[str]) -> Any:
@@ -32,50 +30,41 @@ def term_vectors(texts: Sequence[str]) -> Any:
 
     if not texts:
         return csr_matrix((0, _COLUMNS))
-    rows = _latest.rows(texts)
+    rows = _latest.of(texts)
     ends = np.cumsum([0, *(len(columns) for columns, _ in rows)])
     columns, values = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     return csr_matrix((values, columns, ends), shape=(len(texts), _COLUMNS))
 
 
-class _LatestRows(dict[str, Row]):
-    """Rows of the latest texts, as many documents are candidates of many requests. Thread-safe."""
+class _LatestRows(dict[str, tuple[Any, Any]]):
+    """Columns and values of the latest texts, as many documents are candidates of many requests. Thread-safe."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._characters = 0
+    _characters = 0
 
-    def rows(self, texts: Sequence[str]) -> list[Row]:
+    def of(self, texts: Sequence[str]) -> list[tuple[Any, Any]]:
         known = {text: row for text in texts if (row := self.get(text)) is not None}
         new = [text for text in dict.fromkeys(texts) if text not in known]
-        for begin in range(0, len(new), _AT_ONCE):
-            some = new[begin : begin + _AT_ONCE]
+        for some in (new[begin : begin + _AT_ONCE] for begin in range(0, len(new), _AT_ONCE)):
             made = dict(zip(some, _rows_of(some), strict=True))
             known |= made
-            self._remember(made)
+            size = sum(map(len, some))
+            with _lock:
+                if self._characters + size > _MOST_CHARACTERS:
+                    self.clear()
+                    self._characters = 0
+                if size <= _MOST_CHARACTERS:
+                    self.update(made)
+                    self._characters += size
         return [known[text] for text in texts]
-
-    def _remember(self, rows: dict[str, Row]) -> None:
-        size = sum(map(len, rows))
-        with self._lock:
-            if self._characters + size > _MOST_CHARACTERS:
-                self.clear()
-                self._characters = 0
-            if size <= _MOST_CHARACTERS:
-                self.update(rows)
-                self._characters += size
 
 
 _latest = _LatestRows()
 
 
-def _rows_of(texts: Sequence[str]) -> Iterator[Row]:
+def _rows_of(texts: Sequence[str]) -> Iterator[tuple[Any, Any]]:
     places, columns = _words_of(texts)
-    has_term = columns >= 0
-    terms = np.sort(places[has_term] * _COLUMNS + columns[has_term])
-    is_first = np.ones(len(terms), dtype=bool)
-    np.not_equal(terms[1:], terms[:-1], out=is_first[1:])
-    firsts = is_first.nonzero()[0]
+    terms = np.sort(places[columns >= 0] * _COLUMNS + columns[columns >= 0])
+    firsts = np.append(True, terms[1:] != terms[:-1]).nonzero()[0] if len(terms) else terms
     counts = np.diff(firsts, append=len(terms))
     places, columns = np.divmod(terms[firsts], _COLUMNS)
     values = 1.0 + np.log(counts)
@@ -86,80 +75,36 @@ def _rows_of(texts: Sequence[str]) -> Iterator[Row]:
 
 
 def _words_of(texts: Sequence[str]) -> tuple[IntArray, IntArray]:
-    """The place of the text of each word, and the word's column."""
-    parts = [latin_and_others(text) if len(text) <= _LONG else (b"", words_or_pairs(text)) for text in texts]
-    latin, others = zip(*parts, strict=True)
-    places, columns = _latin_words_of(latin)
-    counts = list(map(len, others))
-    found = np.array([_column[word] for words in others for word in words], dtype=np.int64)
-    return np.append(places, np.repeat(np.arange(len(texts)), counts)), np.append(columns, found)
+    """Of each word the place of its text, and its column, which is looked up by a hash in an array.
 
-
-def _latin_words_of(texts: Sequence[bytes]) -> tuple[IntArray, IntArray]:
-    """As :func:`_words_of`.
-
-    A word's hash is the sum of letter * _BASE**place, with places from 1, modulo 2**64. Differences of running sums
-    are the hashes of all words, but with places in the text: dividing by _BASE**begin puts this right.
+    The hash is the sum of letter * _BASE**place, with places from 1, modulo 2**64. Differences of running sums are the
+    hashes of all words, but with places from the begin of all texts: dividing by _BASE**begin puts this right. Where
+    the powers begin anew inside a word, it has another hash, with the same column.
     """
-    powers, inverses = _powers()
-    joined = b" ".join((b"", *texts, b""))
+    parts = list(map(words_in_bytes, texts))
+    joined = b" ".join((b"", *parts, b""))
     letters = np.frombuffer(joined, np.uint8)
-    bounds = np.cumsum([0, *(len(text) + 1 for text in texts)])
     is_letter = letters != ord(" ")
     edges = (is_letter[1:] != is_letter[:-1]).nonzero()[0]
     begins, ends = edges[::2], edges[1::2]  # the blank before a word, and its last letter
-    firsts = begins.searchsorted(bounds)  # words of the texts
-    places = np.repeat(np.arange(len(texts)), np.diff(firsts))
-    sums = np.cumsum(letters * np.concatenate([*(powers[: len(text) + 1] for text in texts), powers[:1]]))
-    hashes = (sums[ends] - sums[begins]) * inverses[begins - bounds[places]]
-    return places, _known_words.columns(hashes, lambda i: joined[begins[i] + 1 : ends[i] + 1].decode("latin-1"))
+    sums = np.cumsum(letters * np.resize(_POWERS, len(letters)))
+    hashes = (sums[ends] - sums[begins]) * _INVERSES[begins % len(_INVERSES)]
+    slots = hashes >> (64 - _SLOT_BITS)
+    with _lock:
+        columns = _slot_columns[slots]
+        others = (_slot_hashes[slots] != hashes).nonzero()[0]
+        words = [joined[begins[i] + 1 : ends[i] + 1].decode("utf-8", "surrogatepass") for i in others.tolist()]
+        columns[others] = list(map(_column, words))
+        _slot_hashes[slots[others]], _slot_columns[slots[others]] = hashes[others], columns[others]
+    bounds = np.cumsum([0, *(len(part) + 1 for part in parts)])
+    return np.repeat(np.arange(len(texts)), np.diff(begins.searchsorted(bounds))), columns
 
 
-@cache
-def _powers() -> tuple[Any, Any]:
-    """Of the hashes' base and its inverse, from 0 on."""
-    factors = np.full((2, _LONG + 2), [[_BASE], [pow(_BASE, -1, 2**64)]], dtype=np.uint64)
-    factors[:, 0] = 1
-    powers, inverses = np.cumprod(factors, axis=1)
-    return powers, inverses
-
-
-class _KnownWords:
-    """Columns by a word's hash; each hash has one slot, in which it takes the place of another. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._hashes = np.zeros(2**_SLOT_BITS, dtype=np.uint64)
-        self._columns = np.zeros(2**_SLOT_BITS, dtype=np.int64)
-
-    def columns(self, hashes: Any, word: Callable[[int], str]) -> IntArray:
-        """The columns of n words; ``word`` gives one by its place."""
-        slots = hashes >> (64 - _SLOT_BITS)
-        with self._lock:
-            columns: IntArray = self._columns[slots]
-            others = (self._hashes[slots] != hashes).nonzero()[0]
-            if len(others):
-                columns[others] = [_column[word(i)] for i in others.tolist()]
-                self._hashes[slots[others]] = hashes[others]
-                self._columns[slots[others]] = columns[others]
-        return columns
-
-
-_known_words = _KnownWords()
-
-
-class _Columns(dict[str, int]):
-    """Column of a word's term, as scikit-learn's FeatureHasher has it, -1 without one; begun anew when full."""
-
-    def __missing__(self, word: str) -> int:
-        if len(self) >= _MOST_WORDS:
-            self.clear()
-        term = term_of(word)
-        column = self[word] = abs(_murmur3(term.encode())) % _COLUMNS if term else -1
-        return column
-
-
-_column = _Columns()
+@lru_cache(maxsize=500_000)
+def _column(word: str) -> int:
+    """The column of a word's term, as scikit-learn's FeatureHasher has it; -1 without one."""
+    term = term_of(word)
+    return abs(_murmur3(term.encode())) % _COLUMNS if term else -1
 
 
 def _murmur3(data: bytes) -> int:
