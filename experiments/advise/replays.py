@@ -32,7 +32,7 @@ from experiments.replay.executors import executed
 from experiments.replay.records import is_free, records_of
 from experiments.report.prices import Work
 from ragtune.core.errors import ConfigError
-from ragtune.core.output import HistoryStep, rankings_of
+from ragtune.core.output import rankings_of
 from ragtune.core.policy.defaults import AUTO, TRUST
 from ragtune.core.pool.ordering import Ordering
 from ragtune.estimators.interpolation import WEIGHT, interpolated
@@ -244,14 +244,13 @@ def _read_in_full(
         output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
         everything.append(record := QueryRecord.of(output, traced=False))
         for weight, records in by_weight.items():
-            steps = [_interpolated(step, weight) for step in output.history]
+            steps = []
+            for step in output.history:
+                keys = interpolated(step.columns.priorities, step.columns.scores, weight)
+                columns = step.columns._replace(posteriors=keys)
+                steps.append(replace(step, columns=columns, ordering=Ordering.POSTERIOR))
             records.append(replace(record, rankings=together(rankings_of(steps), len(record.doc_ids))))
     return everything, by_weight
-
-
-def _interpolated(step: HistoryStep, weight: float) -> HistoryStep:
-    keys = interpolated(step.columns.priorities, step.columns.scores, weight)
-    return replace(step, columns=step.columns._replace(posteriors=keys), ordering=Ordering.POSTERIOR)
 
 
 def _replayed(job: _Job) -> PolicyCurve:

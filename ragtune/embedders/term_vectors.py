@@ -64,7 +64,7 @@ _latest = _LatestRows()
 def _rows_of(texts: Sequence[str]) -> Iterator[tuple[Any, Any]]:
     places, columns = _words_of(texts)
     terms = np.sort(places[columns >= 0] * _COLUMNS + columns[columns >= 0])
-    firsts = np.append(True, terms[1:] != terms[:-1]).nonzero()[0] if len(terms) else terms
+    firsts = np.diff(terms, prepend=-1).nonzero()[0]
     counts = np.diff(firsts, append=len(terms))
     places, columns = np.divmod(terms[firsts], _COLUMNS)
     values = 1.0 + np.log(counts)
@@ -77,9 +77,8 @@ def _rows_of(texts: Sequence[str]) -> Iterator[tuple[Any, Any]]:
 def _words_of(texts: Sequence[str]) -> tuple[IntArray, IntArray]:
     """Of each word the place of its text, and its column, which is looked up by a hash in an array.
 
-    The hash is the sum of letter * _BASE**place, with places from 1, modulo 2**64. Differences of running sums are the
-    hashes of all words, but with places from the begin of all texts: dividing by _BASE**begin puts this right. Where
-    the powers begin anew inside a word, it has another hash, with the same column.
+    The hash is the sum of letter * _BASE**place modulo 2**64, with places from 1 in the word: a difference of running
+    sums, divided by _BASE**begin. Where the powers begin anew inside a word, it has another hash for the same column.
     """
     parts = list(map(words_in_bytes, texts))
     joined = b" ".join((b"", *parts, b""))
