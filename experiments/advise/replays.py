@@ -247,8 +247,7 @@ def _read_in_full(
             steps = []
             for step in output.history:
                 keys = interpolated(step.columns.priorities, step.columns.scores, weight)
-                columns = step.columns._replace(posteriors=keys)
-                steps.append(replace(step, columns=columns, ordering=Ordering.POSTERIOR))
+                steps.append(replace(step, columns=step.columns._replace(posteriors=keys), ordering=Ordering.POSTERIOR))
             records.append(replace(record, rankings=together(rankings_of(steps), len(record.doc_ids))))
     return everything, by_weight
 
