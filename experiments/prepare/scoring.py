@@ -1,4 +1,4 @@
-"""Scoring of a collection's pairs by a live reranker: its plan, its limits and its self."""
+"""Scoring of a collection's pairs by a live reranker: its plan, its limits and its outcome."""
 
 from __future__ import annotations
 

@@ -59,11 +59,8 @@ def load_analyzer(name: str) -> Analyzer:
     stopwords = _stopwords(language)
     listed = hashlib.sha256(" ".join(sorted(stopwords)).encode()).hexdigest()[:8]
     details = f"stopwords={len(stopwords)}:{listed} snowball={version('PyStemmer')}"
-    return Analyzer(full, details, _stemmed(words_and_bigrams, Stems(language, stopwords)))
-
-
-def _stemmed(words: Callable[[str], list[str]], stems: Stems) -> Callable[[str], list[str]]:
-    return lambda text: [stem for word in words(text) if (stem := stems[word])]
+    stems = Stems(language, stopwords)
+    return Analyzer(full, details, lambda text: [stem for word in words_and_bigrams(text) if (stem := stems[word])])
 
 
 def _stopwords(language: str) -> frozenset[str]:

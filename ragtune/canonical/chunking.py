@@ -75,7 +75,9 @@ def chunk(
         given = text_or_segments
         text_or_segments, doc_id, tags, metadata = given.content, given.doc_id, given.tags, given.metadata
     check_string(doc_id, "doc_id")
-    sorted_tags = _check_tags(tags)
+    if isinstance(tags, str):
+        raise InputError(f"tags={tags!r}: allowed is a sequence of strings")
+    sorted_tags = tuple(sorted({check_string(tag, "tag") for tag in tags}))
     shared = check_metadata({} if metadata is None else metadata)
     source = text_or_segments if isinstance(text_or_segments, NormalizedText) else normalize(text_or_segments)
     tokenized = TokenizedText.of(source.text)
@@ -97,12 +99,6 @@ def chunk(
             )
         )
     return chunks
-
-
-def _check_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(tags, str):
-        raise InputError(f"tags={tags!r}: allowed is a sequence of strings")
-    return tuple(sorted({check_string(tag, "tag") for tag in tags}))
 
 
 def _split(text: TokenizedText, policy: ChunkPolicy) -> Iterator[tuple[int, int, dict[str, Any]]]:

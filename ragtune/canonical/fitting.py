@@ -8,12 +8,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
+
 from ragtune.canonical.embedding import embed
 from ragtune.canonical.fusion import LEXICAL, VECTOR, fused_scores
 from ragtune.canonical.store.base import BaseSearcher
 from ragtune.canonical.types import Filters
 from ragtune.core.errors import DatasetError
-from ragtune.data.files.textfile import read_json, read_lines
+from ragtune.data.files.textfile import read_lines
 
 Questions = Sequence[tuple[str, Mapping[str, float]]]
 """Each question with the grades > 0 of the documents that answer it."""
@@ -31,17 +33,23 @@ class ModeFigures(NamedTuple):
     ndcg: float
 
 
+class _Question(BaseModel):
+    question: str
+    docs: list[str] | dict[str, FiniteFloat]
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+
 def read_questions(file: Path) -> Questions:
     """Read JSON lines of ``question`` and ``docs``, a list of ids or an object of grades."""
     found: list[tuple[str, Mapping[str, float]]] = []
     for number, line in read_lines(file):
         try:
-            record = read_json(line)
-            docs = record["docs"]
-            grades = {str(one): float(docs[one]) if isinstance(docs, dict) else 1.0 for one in docs}
-            found.append((str(record["question"]), {one: grade for one, grade in grades.items() if grade > 0}))
-        except (ValueError, TypeError, KeyError):
+            record = _Question.model_validate_json(line)
+        except ValidationError:
             raise DatasetError(f'{file}:{number}: allowed is {{"question": "...", "docs": ["id", ...]}}') from None
+        grades = record.docs if isinstance(record.docs, dict) else dict.fromkeys(record.docs, 1.0)
+        found.append((record.question, {one: grade for one, grade in grades.items() if grade > 0}))
     if not any(grades for _, grades in found):
         raise DatasetError(f"{file}: no question has an answering document")
     return found

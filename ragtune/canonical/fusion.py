@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from ragtune.canonical.types import Candidate, CandidateSets
 from ragtune.core.arguments import check_choice, check_number
-from ragtune.core.errors import ConfigError
 
 Key = TypeVar("Key")
 Lists = Mapping[str, Sequence[tuple[Key, float]]]
@@ -73,10 +72,10 @@ def fuse_first(k: int | None, candidate_sets: CandidateSets, method: str, params
 
 def fused_scores(lists: Lists[Key], method: str, params: Mapping[str, Any]) -> dict[Key, float]:
     """The fusion's score by key; of a list's copies of a key, the first counts."""
-    try:
-        return _METHODS[check_choice("fuse method", method, _METHODS)](lists, **params)
-    except TypeError as error:
-        raise ConfigError(f"fuse {method}: {error}") from None
+    fusion, allowed = _METHODS[check_choice("fuse method", method, _METHODS)]
+    for name in params:
+        check_choice(f"fuse {method} params", name, allowed or ("none",))
+    return fusion(lists, **params)
 
 
 def _rrf(lists: Lists[Key], k: float = 60.0, weights: Mapping[str, float] | None = None) -> dict[Key, float]:
@@ -109,7 +108,12 @@ def _concatenated(lists: Lists[Key]) -> dict[Key, float]:
     return {key: 1.0 / rank for rank, key in enumerate(keys, start=1)}
 
 
-_METHODS: dict[str, Callable[..., dict[Any, float]]] = {"rrf": _rrf, "scores": _by_scores, "concat": _concatenated}
+_METHODS: dict[str, tuple[Callable[..., dict[Any, float]], tuple[str, ...]]] = {
+    "rrf": (_rrf, ("k", "weights")),
+    "scores": (_by_scores, ("weights",)),
+    "concat": (_concatenated, ()),
+}
+"""With the names of their arguments."""
 
 
 def _weight(weights: Mapping[str, float] | None, name: str) -> float:

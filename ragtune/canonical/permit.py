@@ -18,7 +18,7 @@ class CancelledWorkError(RagtuneError):
 class Permit:
     """Permission for one request's work: either :meth:`cancel` or the commit is first, and both sides know which.
 
-    ``key`` is who asks, and ``headers`` are those of the answer.
+    ``key`` is who asks, ``headers`` are those of the answer, and the work must end if ``is_withdrawn``.
     """
 
     def __init__(self, is_background: bool = False, key: str = "") -> None:
@@ -29,7 +29,7 @@ class Permit:
         self.served_ms = 0.0
         self._since = time.monotonic()
         self._lock = threading.Lock()
-        self._is_withdrawn = False
+        self.is_withdrawn = False
         self._is_committing = False
         self._interrupt: Callable[[], None] | None = None
 
@@ -38,30 +38,25 @@ class Permit:
         """Milliseconds since the request arrived, which is when its permit was given."""
         return 1000.0 * (time.monotonic() - self._since)
 
-    @property
-    def is_withdrawn(self) -> bool:
-        """Whether the work must end."""
-        return self._is_withdrawn
-
     def cancel(self) -> bool:
         """Withdraw the permit unless a commit has begun, and return whether it is withdrawn."""
         with self._lock:
-            self._is_withdrawn = self._is_withdrawn or not self._is_committing
-            return self._is_withdrawn
+            self.is_withdrawn = self.is_withdrawn or not self._is_committing
+            return self.is_withdrawn
 
     def withdraw(self) -> None:
         """Withdraw the permit. A commit that has begun continues; no other one begins."""
         with self._lock:
-            self._is_withdrawn = True
+            self.is_withdrawn = True
 
     def interrupt(self) -> None:
         """End the call that cancelled work waits for. This may block for some seconds."""
         with self._lock:
-            if self._interrupt is not None and self._is_withdrawn and not self._is_committing:
+            if self._interrupt is not None and self.is_withdrawn and not self._is_committing:
                 self._interrupt()
 
     def check(self) -> None:
-        if self._is_withdrawn:
+        if self.is_withdrawn:
             raise CancelledWorkError("the request was cancelled")
 
     def commit(self) -> None:

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 from ragtune.canonical.analyzers import same_model
 from ragtune.canonical.chunking import chunk
-from ragtune.canonical.compression import compress
 from ragtune.canonical.embedding import embed
-from ragtune.canonical.fusion import fuse
-from ragtune.canonical.packaging import package
 from ragtune.canonical.permit import current
-from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
-from ragtune.canonical.retrieval import index, rerank, retrieve
+from ragtune.canonical.policies import ChunkPolicy, RetrievalPlan
+from ragtune.canonical.retrieval import index, retrieve
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
-from ragtune.canonical.types import (
-    Candidate,
-    CandidateSets,
-    Chunk,
-    Collection,
-    Embedding,
-    Excerpts,
-    SourceDocument,
-    StoreCounts,
-)
+from ragtune.canonical.types import Candidate, Chunk, Collection, SourceDocument
 from ragtune.core.arguments import check_choice
 from ragtune.core.errors import ConfigError, InputError, UnknownCollectionError
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
@@ -71,7 +59,7 @@ class RagService:
         self.rerankers = dict(rerankers)
         self._max_batch = max_batch
         self._default = next(iter(self.embedders))
-        self._cache_dir = cache_dir
+        self.cache_dir = cache_dir
         self._timeout_s = timeout_s
         self._stores: dict[str, BaseStore] = {}
 
@@ -96,48 +84,23 @@ class RagService:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def collections(self) -> list[Collection]:
-        return self.database.collections()
-
     def create_collection(
         self, collection: str, embedder: str | None = None, analyzer: str | None = None
     ) -> Collection:
         """Return a collection, created with the embedder and analyzer if it is missing."""
-        return self.database.open(collection, self._embedder(embedder)[1], create=True, analyzer=analyzer).collection
-
-    def describe_collection(self, collection: str) -> tuple[Collection, StoreCounts]:
-        return self._on(collection, lambda store: (store.collection, store.counts()))
+        return self.database.open(collection, self.embedder(embedder)[1], create=True, analyzer=analyzer).collection
 
     def drop_collection(self, collection: str) -> bool:
         """Delete a collection and return whether it existed."""
         self._stores.pop(collection, None)
         return self.database.drop(collection)
 
-    def doc_ids(self, collection: str, after: str | None, limit: int) -> list[str]:
-        """At most ``limit`` of the document ids that follow ``after``, ordered by code point."""
-        self._check_limit("limit", limit, self._max_batch)
-        return self._on(collection, lambda store: store.doc_ids(after, limit))
-
-    def chunks(self, collection: str, doc_id: str) -> list[Chunk]:
-        return self._on(collection, lambda store: store.chunks(doc_id))
-
-    def delete_documents(self, collection: str, doc_ids: Sequence[str]) -> int:
-        """Delete documents and return how many of them existed."""
-        self._check_batch("doc_ids", doc_ids)
-        return self._on(collection, lambda store: store.delete(doc_ids))
-
-    def embed(self, texts: Sequence[str], embedder: str | None = None) -> tuple[str, str, Embedding]:
-        """The embedder's name for clients, its model, and the vectors, shape (len(texts), dims)."""
-        self._check_batch("texts", texts)
-        name, model = self._embedder(embedder)
-        return name, model.name, embed(texts, model, cache_dir=self._cache_dir)
-
     def index(self, collection: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
-        self._check_batch("chunks", chunks)
-        return self._on(collection, lambda store: self._index(chunks, store))
+        self.check_batch("chunks", chunks)
+        return self.on(collection, lambda store: self._index(chunks, store))
 
     def _index(self, chunks: Sequence[Chunk], store: BaseStore) -> dict[str, Any]:
-        self._check_limit("chunks", len(chunks), _CHUNKS_EACH * self._max_batch)
+        self.check_limit("chunks", len(chunks), _CHUNKS_EACH * self._max_batch)
         if self._timeout_s is not None and len(chunks) > _PROBE:
             started = time.monotonic()
             embed(chunks[:_PROBE], store.embedder)
@@ -152,7 +115,7 @@ class RagService:
 
     def ingest(self, collection: str, documents: Sequence[SourceDocument], policy: ChunkPolicy) -> dict[str, Any]:
         """Normalize, chunk, embed and index documents; those without a visible character are deleted."""
-        self._check_batch("documents", documents)
+        self.check_batch("documents", documents)
         chunked: dict[str, list[Chunk]] = {}
         for document in documents:
             if document.doc_id in chunked:
@@ -168,42 +131,19 @@ class RagService:
                 store.delete(empty)
             return {**counts, "documents": len(documents), "deleted": counts["deleted"] + gone}
 
-        return self._on(collection, work)
+        return self.on(collection, work)
 
     def retrieve(self, collection: str, query: str, plan: RetrievalPlan) -> list[Candidate]:
-        self._check_limit("k", plan.k, MAX_K)
-        self._check_limit("candidate_pool", plan.candidate_pool, MAX_K)
-        return self._on(collection, lambda store: retrieve(query, plan, store, cache_dir=None))
+        self.check_limit("k", plan.k, MAX_K)
+        self.check_limit("candidate_pool", plan.candidate_pool, MAX_K)
+        return self.on(collection, lambda store: retrieve(query, plan, store, cache_dir=None))
 
-    def fuse(self, candidate_sets: CandidateSets, method: str, params: Mapping[str, Any]) -> list[Candidate]:
-        lists = list(candidate_sets.values() if isinstance(candidate_sets, Mapping) else candidate_sets)
-        self._check_batch("candidate_sets", lists)
-        for candidates in lists:
-            self._check_batch("candidates", candidates)
-        return fuse(candidate_sets, method, params)
-
-    def rerank(self, query: str, candidates: Sequence[Candidate], model: str | None) -> list[Candidate]:
-        """Call :func:`ragtune.canonical.rerank` with the named reranker; None leaves candidates as they are."""
-        self._check_batch("candidates", candidates)
-        if model is None:
-            return rerank(query, candidates)
-        return rerank(query, candidates, self.rerankers[check_choice("model", model, self.rerankers or ("null",))])
-
-    def compress(self, query: str, candidates: Sequence[Candidate], policy: CompressPolicy) -> list[dict[str, Any]]:
-        self._check_batch("candidates", candidates)
-        return compress(query, candidates, policy)
-
-    def package(
-        self, query: str, candidates: Sequence[Candidate], excerpts: Excerpts | None, include_content: bool
-    ) -> dict[str, Any]:
-        self._check_batch("candidates", candidates)
-        return package(query, candidates, excerpts, include_content=include_content)
-
-    def _embedder(self, name: str | None) -> tuple[str, BaseEmbedder]:
+    def embedder(self, name: str | None) -> tuple[str, BaseEmbedder]:
+        """An embedder with its name for clients; None is the default."""
         chosen = self._default if name is None else check_choice("embedder", name, self.embedders)
         return chosen, self.embedders[chosen]
 
-    def _on(self, collection: str, work: Callable[[BaseStore], T]) -> T:
+    def on(self, collection: str, work: Callable[[BaseStore], T]) -> T:
         """``work(store)``, repeated if the collection was dropped and created again since it was opened."""
         store = self._stores.get(collection)
         if store is not None:
@@ -217,9 +157,11 @@ class RagService:
         self._stores[collection] = store
         return work(store)
 
-    def _check_batch(self, name: str, items: Sequence[object]) -> None:
-        self._check_limit(name, len(items), self._max_batch)
+    def check_batch(self, name: str, items: Sized) -> None:
+        """Refuse more items than a request may have."""
+        self.check_limit(name, len(items), self._max_batch)
 
-    def _check_limit(self, name: str, value: int, limit: int) -> None:
+    def check_limit(self, name: str, value: int, limit: int | None = None) -> None:
+        limit = self._max_batch if limit is None else limit
         if value > limit:
             raise LimitExceededError(f"{name}: {value} asked for, allowed are at most {limit}")

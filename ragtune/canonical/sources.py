@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ragtune.canonical.normalization import normalize
@@ -29,19 +30,25 @@ _NOT_CONTENT = "script, style, nav, header, footer, template, a.headerlink"
 _IDS, _TEXTS = ("_id", "id", "doc_id"), ("text", "content", "contents", "body")
 
 
+def source_of(document: Document) -> SourceDocument:
+    """A document of a dataset as a source: title and text are its content, and the title is metadata."""
+    title = normalize(document.title).text
+    return SourceDocument(doc_id=document.id, content=document.content, metadata={"title": title} if title else {})
+
+
 class DocumentFiles:
     """The documents of folders and files, in the order of their ids; what cannot be read is skipped, with its reason.
 
     A document's id is the folder's name and the path below it; ``#`` and the record's id follow for JSON lines. A BEIR
     corpus (a folder with ``corpus.jsonl``) keeps its own ids. Text that is not UTF-8 is read as Latin-1 if it has no
     control characters and at most a tenth of its bytes are above 127, which other encodings exceed. Hidden files and
-    files of other forms are left out.
+    files of other forms are left out. ``source`` makes a document of a record.
 
     Attributes:
-        skipped: reason by file or record, complete after an iteration.
+        skipped: reason by file, record or folder, complete after an iteration.
         notes: remarks on documents that were read.
         size: bytes of all files.
-        prefixes: beginnings of all ids; None if a corpus has its own ids.
+        roots: the given folders and files, by how their ids begin.
 
     Raises:
         DatasetError: if a path does not exist, two have the same name, or there is no document of an allowed form.
@@ -55,28 +62,71 @@ class DocumentFiles:
         ['# Tea']
     """
 
-    def __init__(self, paths: Sequence[str | Path]) -> None:
+    def __init__(self, paths: Sequence[str | Path], source: Callable[[Document], SourceDocument] = source_of) -> None:
         self.skipped: dict[str, str] = {}
         self.notes: dict[str, str] = {}
+        self._source = source
         self._files: dict[str, Path] = {}
+        self._corpora: set[str] = set()
+        self._unread: set[str] = set()  # how ids begin that may be there still
         roots = [Path(path).expanduser().resolve() for path in paths]
-        names = tuple(f"{root.name}/" for root in roots)
-        if repeated := {name for name in names if names.count(name) > 1}:
-            raise DatasetError(f"sources {sorted(repeated)}: allowed are folders and files of different names")
+        self.roots = {f"{root.name}/": str(root) for root in roots}
+        if len(self.roots) < len(roots):
+            raise DatasetError(f"sources {list(map(str, roots))}: allowed are folders and files of different names")
         for root in roots:
-            self._files |= _files_of(root)
+            self._files |= self._files_of(root)
         self.size = sum(file.stat().st_size for file in self._files.values())
-        self.prefixes = None if self._files.keys() & set(_CORPUS) else names
+
+    def is_gone(self, doc_id: str, prune: bool = False) -> bool:
+        """Whether a document that was not read was here before; what was skipped this time may be here still.
+
+        Ids of a corpus do not tell; with ``prune``, all are its own, if all could be read.
+        """
+        if self._corpora:
+            return prune and not self._unread
+        return doc_id.startswith(tuple(self.roots)) and not f"{doc_id}#".startswith(tuple(self._unread))
 
     def __iter__(self) -> Iterator[SourceDocument]:
+        seen: set[str] = set()
         for name, file in sorted(self._files.items()):
             try:
                 if name.endswith(_RECORDS):
-                    yield from self._records(name, file)
+                    yield from self._records(name, file, seen)
                 else:
                     yield SourceDocument(doc_id=check_doc_id(name), content=self._content(name, file))
             except Exception as error:  # parsers raise anything on damaged files
-                self.skipped[name] = str(getattr(error, "strerror", None) or error) or type(error).__name__
+                reason = str(getattr(error, "strerror", None) or error) or type(error).__name__
+                self._skip(name, reason, f"{name}#")
+
+    def _skip(self, place: str, reason: str, beginning: str) -> None:
+        self.skipped[place] = reason
+        self._unread.add(beginning)
+
+    def _files_of(self, root: Path) -> dict[str, Path]:
+        """Files by the ids of their documents."""
+        if root.is_file():
+            return {f"{root.name}/{root.name}": root}
+        if not root.is_dir():
+            raise DatasetError(f"{str(root)!r}: there is no such folder or file")
+        if corpus := next((root / name for name in _CORPUS if (root / name).is_file()), None):
+            self._corpora.add(f"{root.name}/{corpus.name}")
+            return {f"{root.name}/{corpus.name}": corpus}
+
+        def name_of(path: str | Path) -> str:
+            return os.fsencode(Path(path).relative_to(root.parent)).decode(errors="backslashreplace")
+
+        def skip(error: OSError) -> None:
+            folder = f"{name_of(error.filename)}/"
+            self._skip(folder, error.strerror or str(error), folder)
+
+        found: dict[str, Path] = {}
+        for folder, folders, names in os.walk(root, onerror=skip):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            files = (Path(folder, name) for name in names if not name.startswith("."))
+            found |= {name_of(file): file for file in files if file.name.lower().endswith(SUFFIXES) and file.is_file()}
+        if not found:
+            raise DatasetError(f"{str(root)!r} holds no document: allowed are files named {', '.join(SUFFIXES)}")
+        return found
 
     def _content(self, name: str, file: Path) -> Content:
         data, form = file.read_bytes(), file.suffix.lower()
@@ -101,42 +151,23 @@ class DocumentFiles:
         self.notes[name] = "not UTF-8, read as Latin-1"
         return data.decode("latin-1")
 
-    def _records(self, name: str, file: Path) -> Iterator[SourceDocument]:
+    def _records(self, name: str, file: Path, seen: set[str]) -> Iterator[SourceDocument]:
         for number, line in read_lines(file):
             place = f"{name}:{number}"
             try:
                 record = read_json(line)
                 own = id_of(next((record[key] for key in _IDS if key in record), number), place, "_id")
-                doc_id = check_doc_id(own if name in _CORPUS else f"{name}#{own}")
+                doc_id = check_doc_id(own if name in self._corpora else f"{name}#{own}")
                 text = next(record[key] for key in _TEXTS if isinstance(record.get(key), str))
-                found = source_of(Document(id=doc_id, title=str(record.get("title") or ""), text=text))
+                found = self._source(Document(id=doc_id, title=str(record.get("title") or ""), text=text))
             except (ValueError, TypeError, AttributeError, StopIteration, InputError):
-                self.skipped[place] = f"no JSON object with a text ({', '.join(_TEXTS)})"
+                self._skip(place, f"no JSON object with a text ({', '.join(_TEXTS)})", f"{name}#")
                 continue
+            if doc_id in seen:
+                self.skipped[place] = f"the id {doc_id!r} comes twice"
+                continue
+            seen.add(doc_id)
             yield found
-
-
-def source_of(document: Document) -> SourceDocument:
-    """A document of a dataset as a source: title and text are its content, and the title is metadata."""
-    title = normalize(document.title).text
-    return SourceDocument(doc_id=document.id, content=document.content, metadata={"title": title} if title else {})
-
-
-def _files_of(root: Path) -> dict[str, Path]:
-    """Files by the ids of their documents."""
-    if root.is_file():
-        return {f"{root.name}/{root.name}": root}
-    if not root.is_dir():
-        raise DatasetError(f"{str(root)!r}: there is no such folder or file")
-    if corpus := next((root / name for name in _CORPUS if (root / name).is_file()), None):
-        return {corpus.name: corpus}
-    files = [file for file in root.rglob("*") if file.name.lower().endswith(SUFFIXES) and file.is_file()]
-    found = {file.relative_to(root): file for file in files}
-    shown = {path: file for path, file in found.items() if not any(part.startswith(".") for part in path.parts)}
-    if not shown:
-        raise DatasetError(f"{str(root)!r} holds no document: allowed are files named {', '.join(SUFFIXES)}")
-    names = {path: f"{root.name}/{path.as_posix()}".encode(errors="surrogateescape") for path in shown}
-    return {names[path].decode(errors="replace"): file for path, file in shown.items()}
 
 
 def _pages(data: bytes) -> tuple[Segment, ...]:

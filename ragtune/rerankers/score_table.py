@@ -234,4 +234,4 @@ def _read_pairs(path: Path) -> Run:
     try:
         return read_run(path, needs_scores=True)
     except DatasetError as error:
-        raise ScoreTableError(str(error)) from None
+        raise ScoreTableError(f"score table: {error}") from None

@@ -62,6 +62,6 @@ class RunsRetriever(BaseRetriever):
         places = self._corpus.places(run.doc_ids)
         if (places < 0).any():
             known = dict.fromkeys(self._corpus.doc_ids)
-            join = joined(f"documents of run file {str(file)!r}", run.doc_ids, "the corpus", known)
+            join = joined(f"documents of run file {str(file)!r}", run.doc_ids, "the corpus", known).require_any()
             raise DatasetError(f"{join.missing} {join.gap}")
         return run, places

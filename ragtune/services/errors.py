@@ -70,7 +70,7 @@ class Problem(BaseModel):
 
 
 class Kind(NamedTuple):
-    """A kind of problem: its HTTP status, a title, and the error that it is of; a more special error comes first."""
+    """A kind of problem: its HTTP status, a title, and the error that has it, with errors derived from that one."""
 
     status: int
     title: str

@@ -11,7 +11,7 @@ from pydantic import Discriminator, Field, Tag, TypeAdapter, create_model
 from pydantic_core import from_json
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
-from ragtune.canonical import chunking, normalization
+from ragtune import canonical
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.rows import shared_metadata
@@ -27,6 +27,7 @@ from ragtune.canonical.types import (
     UpsertCounts,
     kind,
 )
+from ragtune.core.arguments import check_choice
 from ragtune.core.errors import InputError
 from ragtune.services import payloads as p
 from ragtune.services.payloads import CandidateList, CollectionName, Many, Model
@@ -110,10 +111,10 @@ def _operation(
     return declare
 
 
-@_operation(normalization.NormalizedText)
+@_operation(canonical.NormalizedText)
 def normalize(_: RagService, content: Content) -> Any:
     """Bring a text to the one form that all blocks work on."""
-    return normalization.normalize(content)
+    return canonical.normalize(content)
 
 
 @_operation({"chunks": list[Chunk]})
@@ -126,14 +127,16 @@ def chunk(
     metadata: dict[str, Any] = {},  # noqa: B006 - the default of a field, which Pydantic copies
 ) -> Any:
     """Cut a document into chunks."""
-    return {"chunks": chunking.chunk(content, policy, doc_id=doc_id, tags=tags, metadata=metadata)}
+    return {"chunks": canonical.chunk(content, policy, doc_id=doc_id, tags=tags, metadata=metadata)}
 
 
 @_operation({"embedder": str, "embed_model": str, "embed_dims": int, "embeddings": list[list[float]]})
 def embed(service: RagService, texts: Many[str], embedder: Model = None) -> Any:
     """Turn texts into vectors."""
-    name, model, vectors = service.embed(texts, embedder)
-    return {"embedder": name, "embed_model": model, "embed_dims": vectors.shape[1], "embeddings": vectors.tolist()}
+    service.check_batch("texts", texts)
+    name, model = service.embedder(embedder)
+    vectors = canonical.embed(texts, model, cache_dir=service.cache_dir)
+    return {"embedder": name, "embed_model": model.name, "embed_dims": vectors.shape[1], "embeddings": vectors.tolist()}
 
 
 @_operation(_INDEXED, effect="writes", documents=lambda request: [chunk.doc_id for chunk in request.chunks])
@@ -169,7 +172,10 @@ def fuse(
     params: p.FuseParams = _RRF,
 ) -> Any:
     """Merge ranked lists into one."""
-    return {"candidates": service.fuse(candidate_sets, method, params.model_dump(exclude_none=True))}
+    service.check_batch("candidate_sets", candidate_sets)
+    for candidates in candidate_sets.values() if isinstance(candidate_sets, dict) else candidate_sets:
+        service.check_batch("candidates", candidates)
+    return {"candidates": canonical.fuse(candidate_sets, method, params.model_dump(exclude_none=True))}
 
 
 @_operation(_CANDIDATES)
@@ -180,13 +186,17 @@ def rerank(
     model: Annotated[str | None, Field(description="A reranker; null leaves candidates as they are.")] = None,
 ) -> Any:
     """Score candidates anew by a reranker of the server."""
-    return {"candidates": service.rerank(query, candidates, model)}
+    service.check_batch("candidates", candidates)
+    known = service.rerankers
+    chosen = None if model is None else known[check_choice("model", model, known or ("null",))]
+    return {"candidates": canonical.rerank(query, candidates, chosen)}
 
 
 @_operation({"excerpts": list[p.Excerpt]})
 def compress(service: RagService, query: str, candidates: CandidateList, policy: CompressPolicy = _EXCERPTS) -> Any:
     """Cut candidates down to the sentences that matter for the query."""
-    return {"excerpts": service.compress(query, candidates, policy)}
+    service.check_batch("candidates", candidates)
+    return {"excerpts": canonical.compress(query, candidates, policy)}
 
 
 @_operation({"query": str, "count": int, "results": list[p.Result]})
@@ -199,13 +209,14 @@ def package(
 ) -> Any:
     """Put candidates and excerpts into one answer."""
     given = None if excerpts is None else [excerpt.model_dump() for excerpt in excerpts]
-    return service.package(query, candidates, given, include_content)
+    service.check_batch("candidates", candidates)
+    return canonical.package(query, candidates, given, include_content=include_content)
 
 
 @_operation({"collections": list[Collection]}, "/v1/collections", "GET")
 def list_collections(service: RagService) -> Any:
     """List the collections."""
-    return {"collections": service.collections()}
+    return {"collections": service.database.collections()}
 
 
 @_operation(Collection, "/v1/collections", effect="writes", documents=lambda _: [])
@@ -222,8 +233,7 @@ def create_collection(
 @_operation(_COLLECTION, "/v1/collections/{collection}", "GET")
 def get_collection(service: RagService, collection: CollectionName) -> Any:
     """Describe a collection and count what it holds."""
-    described, counts = service.describe_collection(collection)
-    return {**described.model_dump(), **counts.model_dump()}
+    return service.on(collection, lambda store: {**store.collection.model_dump(), **store.counts().model_dump()})
 
 
 @_operation({"dropped": bool}, "/v1/collections/{collection}", "DELETE", "deletes")
@@ -240,7 +250,8 @@ def list_documents(
     limit: Annotated[int, Field(ge=1)] = 100,
 ) -> Any:
     """List document ids, page by page."""
-    return {"doc_ids": service.doc_ids(collection, after or None, limit)}
+    service.check_limit("limit", limit)
+    return {"doc_ids": service.on(collection, lambda store: store.doc_ids(after or None, limit))}
 
 
 @_operation(
@@ -251,11 +262,12 @@ def list_documents(
 )
 def delete_documents(service: RagService, collection: CollectionName, doc_ids: Many[str]) -> Any:
     """Delete documents with their chunks."""
-    return {"deleted": service.delete_documents(collection, doc_ids)}
+    service.check_batch("doc_ids", doc_ids)
+    return {"deleted": service.on(collection, lambda store: store.delete(doc_ids))}
 
 
 @_operation({"chunks": list[Chunk], "metadata": dict[str, Any]}, "/v1/collections/{collection}/chunks", "GET")
 def get_chunks(service: RagService, collection: CollectionName, doc_id: str) -> Any:
     """Get a document's metadata and its chunks in order; none if it is not there."""
-    chunks = service.chunks(collection, doc_id)
+    chunks = service.on(collection, lambda store: store.chunks(doc_id))
     return {"chunks": chunks, "metadata": shared_metadata(chunks)}

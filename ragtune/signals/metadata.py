@@ -21,7 +21,7 @@ class MetadataSignal(BaseSignal):
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
         given = {document.id: document.metadata.get(self.field) for document in documents}
         return {
-            doc_id: self._sign * check_number(f"{self.field!r} of document {quoted(doc_id)}", value)
+            doc_id: self._sign * check_number(f"document {quoted(doc_id)}: {self.field}", value)
             for doc_id, value in given.items()
             if value is not None
         }

@@ -6,21 +6,16 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
-from ragtune.core.request.clock import Clock
 from ragtune.data.models import model_identity
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory, StoreMemory
 from ragtune.superprompt.memory.inputs import Documents, demo_folder, read_folder
-from ragtune.superprompt.options import EmbedderOptions, LLMOptions, MemoryOptions, PromptOptions, RerankerOptions
+from ragtune.superprompt.options import EmbedderOptions, LLMOptions, PromptOptions, RerankerOptions
 from ragtune.superprompt.pipeline import Pipeline, build_pipeline
 from ragtune.superprompt.stages.reranker import BaseRerankStage, BudgetedRerankStage, LatentRerankStage, TopRerankStage
-
-if TYPE_CHECKING:
-    from ragtune.canonical.store.base import BaseDatabase
 
 _HASHING = "hashing dims="
 
@@ -68,7 +63,9 @@ def make_memory(options: PromptOptions, *sets: Documents) -> BaseMemory:
             return DocumentMemory(chunks, embedder)
         corpus = Corpus(Document(id=chunk.id, text=chunk.snippet) for chunk in chunks)
         return DocumentMemory(chunks, embedder, DocumentVectors(corpus, embedder))
-    database = open_database(options.memory)
+    from ragtune.canonical.store.embedded import connect
+
+    database = connect(options.memory.dsn, options.memory.data_dir, pool_size=2)
     try:
         made_with = {one.name: one.embed_model for one in database.collections()}
         embedder = _make_embedder(options.embedder) or _embedder_of(collection, made_with.get(collection))
@@ -78,14 +75,7 @@ def make_memory(options: PromptOptions, *sets: Documents) -> BaseMemory:
         raise
 
 
-def open_database(options: MemoryOptions) -> BaseDatabase:
-    """Open the database of ragd's collections."""
-    from ragtune.canonical.store.embedded import connect
-
-    return connect(options.dsn, options.data_dir, pool_size=2)
-
-
-def make_pipeline(options: PromptOptions, memory: BaseMemory, clock: Clock | None = None) -> Pipeline:
+def make_pipeline(options: PromptOptions, memory: BaseMemory) -> Pipeline:
     """Return the pipeline of the options over a memory."""
     reranker = make_reranker(options.reranker)
     stage: BaseRerankStage | None = None
@@ -104,18 +94,17 @@ def make_pipeline(options: PromptOptions, memory: BaseMemory, clock: Clock | Non
         rerank_stage=stage,
         client=client,
         asking=options.llm.stages,
-        clock=clock,
     )
 
 
 @contextmanager
-def open_pipeline(options: PromptOptions, clock: Clock | None = None) -> Iterator[Pipeline]:
-    """Open the documents or collection, and give the options' pipeline; None is the monotonic ``clock``."""
+def open_pipeline(options: PromptOptions) -> Iterator[Pipeline]:
+    """Open the documents or collection, and give the options' pipeline."""
     check_options(options)
     folder = options.memory.folder or (None if options.memory.collection else demo_folder())
     sets = [] if folder is None else [read_folder(folder)]
     with closing(make_memory(options, *sets)) as memory:
-        yield make_pipeline(options, memory, clock)
+        yield make_pipeline(options, memory)
 
 
 def _embedder_of(collection: str, made_with: str | None) -> BaseEmbedder:

@@ -49,14 +49,9 @@ def rerank_query(body: Mapping[str, str]) -> str:
 
 
 def system_md(sp: SuperPrompt, schema: PromptSchema) -> str:
-    """Return the System block: ``system``; tone, depth and confidence; A5's rules or the prompt's own."""
+    """Return the System block: ``system``; tone, depth and confidence; A5's rules, which hold the prompt's own."""
     lines = [f"- {schema.keys[key]}: {one_line(sp.body[key])}" for key in MANNER_KEYS if sp.body.get(key)]
-    enforced = sp.extras.get("format_enforcer", {})
-    rules = [f"- {one_line(rule)}" for rule in enforced.get("hard_rules", ())]
-    if not rules:
-        rules = [
-            f"- {one_line(line)}" for key in RULE_KEYS for line in sp.body.get(key, "").split("\n") if line.strip()
-        ]
+    rules = [f"- {one_line(rule)}" for rule in sp.extras.get("format_enforcer", {}).get("hard_rules", ())]
     parts = [sp.body.get("system", ""), "\n".join(lines)]
     if rules:
         parts.append("Rules:\n" + "\n".join(rules))
@@ -89,16 +84,10 @@ def attachments_md(sp: SuperPrompt) -> str:
 
 def conversation_md(turns: Sequence[Turn], max_pairs: int) -> str:
     """Return the Recent Conversation block: the last ``max_pairs`` turn pairs, oldest first, fenced; may be empty."""
-    last = last_pairs(turns, max_pairs)
-    return "\n\n".join(fenced(turn.content, f"turn {n}", TURN=turn.role) for n, turn in enumerate(last, start=1))
-
-
-def last_pairs(turns: Sequence[Turn], max_pairs: int) -> list[Turn]:
-    """Return the turns of the last pairs. A pair begins with the first turn, or a user's turn after another role."""
+    # A pair begins with the first turn, or a user's turn after another role.
     starts = [i for i, turn in enumerate(turns) if i == 0 or (turn.role == "user" and turns[i - 1].role != "user")]
-    if not starts or max_pairs < 1:
-        return []
-    return list(turns[starts[-max_pairs:][0] :])
+    last = turns[starts[-max_pairs:][0] :] if starts and max_pairs > 0 else ()
+    return "\n\n".join(fenced(turn.content, f"turn {n}", TURN=turn.role) for n, turn in enumerate(last, start=1))
 
 
 def _part(title: str, text: str) -> str:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from postgres_server import fresh_dsn
 
-from experiments.prepare.ingest import ingest
 from ragtune.acquisitions.thompson import ThompsonAcquisition
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
 from ragtune.assemblers.greedy import GreedyAssembler
+from ragtune.canonical.chunking import chunk
+from ragtune.canonical.ingestion import ingest
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.canonical.retrievers.postgres import PostgresRetriever
+from ragtune.canonical.sources import source_of
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.types import ScoredDocument
@@ -210,7 +212,8 @@ def _ingested() -> str:
     """A database with the corpus in several chunks a document."""
     dsn = fresh_dsn()
     with PostgresDatabase(dsn) as database:
-        ingest(CORPUS, database.open("corpus", HashingEmbedder(), create=True), ChunkPolicy(max_tokens=8))
+        store = database.open("corpus", HashingEmbedder(), create=True)
+        ingest(map(source_of, CORPUS), store, partial(chunk, policy=ChunkPolicy(max_tokens=8)))
     return dsn
 
 

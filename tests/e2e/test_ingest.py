@@ -15,7 +15,11 @@ from patience import HANG_S, wait_until
 from postgres_server import fresh_dsn
 
 from experiments.replay.build import _load_dataset
+from ragtune.canonical.chunking import chunk
+from ragtune.canonical.ingestion import ingest
+from ragtune.canonical.sources import DocumentFiles
 from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.types import StoreCounts
 from ragtune.cli.main import main as ragtune
 from ragtune.embedders.hashing import HashingEmbedder
@@ -232,6 +236,14 @@ def test_folders_are_mirrored_searched_and_only_bad_files_are_left_out(
     assert out.startswith("docs: 3 documents (2 unchanged, 0 without text, 1 pruned)")
     assert json.loads(call("search", "hot coffee", "--json")[0])["results"][0]["doc_id"] == "docs/more/latin.txt"
 
+    (tmp_path / "other" / "docs").mkdir(parents=True)
+    (tmp_path / "other" / "docs" / "x.md").write_text("x")
+    assert ragtune(["ingest", str(tmp_path / "other" / "docs"), "--collection", "docs"]) == 2  # it would delete all
+    assert ragtune(["ingest", "dataset=demo", "--collection", "docs"]) == 2
+
+    for line in ('{"question": "boiling", "docs": "docs/tea.md"}', '{"question": "boiling", "docs": {"d": 1e999}}'):
+        (tmp_path / "bad.jsonl").write_text(line)
+        assert ragtune(["search", "--collection", "docs", "--fit", str(tmp_path / "bad.jsonl")]) == 2
     (tmp_path / "questions.jsonl").write_text('{"question": "boiling", "docs": ["docs/tea.md"]}\n')
     out, _ = call("search", "--fit", str(tmp_path / "questions.jsonl"))
     assert "hybrid, rrf 0.5 " in out
@@ -240,6 +252,41 @@ def test_folders_are_mirrored_searched_and_only_bad_files_are_left_out(
         *("hybrid", "fitted"),
         {"lexical", "vector"},
     )
+
+
+def test_only_what_has_gone_is_pruned_and_nothing_is_lost_in_silence(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    for folder in (docs / "closed", tmp_path / "one", tmp_path / "two"):
+        folder.mkdir(parents=True)
+    for name in ("a#b.txt", "c:d.txt", "closed/e.md", b"f\xff.md", b"f\xfe.md", "gone.md"):
+        Path(os.fsdecode(os.fsencode(docs) + b"/" + os.fsencode(name))).write_text("tea")
+    (docs / "rows.jsonl").write_text('{"id": 1, "text": "tea"}\n{"id": 1, "text": "milk"}\n')
+    store = MemoryDatabase().open("docs", HashingEmbedder(), create=True)
+
+    def mirror(*roots: Path, prune: bool = False) -> DocumentFiles:
+        sources = DocumentFiles(roots)
+        ingest(sources, store, chunk, prune=lambda doc_id: sources.is_gone(doc_id, prune))
+        return sources
+
+    assert mirror(docs).skipped == {"docs/rows.jsonl:2": "the id 'docs/rows.jsonl#1' comes twice"}
+    names = ["a#b.txt", "c:d.txt", "closed/e.md", r"f\xfe.md", r"f\xff.md", "gone.md", "rows.jsonl#1"]
+    assert store.doc_ids() == [f"docs/{name}" for name in names]
+    for name in ("a#b.txt", "c:d.txt"):
+        (docs / name).write_text("")
+    (docs / "gone.md").unlink()
+    (docs / "closed").chmod(0)
+    is_skipped = "docs/closed/" in mirror(docs).skipped
+    (docs / "closed").chmod(0o700)
+    assert is_skipped or os.geteuid() == 0
+    assert store.doc_ids() == [f"docs/{name}" for name in names if name != "gone.md"]
+
+    for name in ("one", "two"):
+        (tmp_path / name / "corpus.jsonl").write_text(f'{{"_id": "{name}", "text": "tea"}}\n')
+    mirror(tmp_path / "one", tmp_path / "two", prune=True)
+    assert store.doc_ids() == ["one", "two"]
+    (tmp_path / "one" / "corpus.jsonl").write_text("damaged\n")
+    mirror(tmp_path / "one", tmp_path / "two", prune=True)
+    assert store.doc_ids() == ["one", "two"]
 
 
 def _pdf(text: str) -> bytes:

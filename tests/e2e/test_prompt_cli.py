@@ -171,7 +171,6 @@ def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
 BAD = {
     "missing folder": (["--corpus", "nowhere", "--auto"], "there is no such folder"),
     "unknown stage": (["--corpus", "NOTES", "--until", "A1"], "allowed are A0_PreProcessing, A2_PromptShaper"),
-    "how far": (["--corpus", "NOTES"], "how far? Say --auto"),
     "limit out of range": (["--corpus", "NOTES", "--auto", "--set", "limits.N0_QUERY_PIECES=0"], "N0_QUERY_PIECES"),
     "no model": (
         ["--corpus", "NOTES", "--auto", "--reranker", "cross_encoder", "--set", "reranker.model=./nowhere"],

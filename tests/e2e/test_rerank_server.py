@@ -200,6 +200,10 @@ WRONG = {
     "windows": (["--model", "m", "--policy", "knockout", "--batch-size", "4"], "batch_size=4: allowed is None"),
     "cache": (["--model", "http://127.0.0.1:1", "--score-cache", "FOLDER"], "the score cache"),
     "cache_ttl": (["--model", "m", "--score-cache-ttl", "5"], "--score-cache-ttl: allowed with --score-cache only"),
+    "fallback_number": (
+        ["--model", "http://127.0.0.1:1", "--fallback", "x batch_size=a"],
+        "allowed is MODEL NAME=VALUE ..., with numbers for usd_per_search_unit",
+    ),
     "fallback": (["--model", "http://127.0.0.1:1", "--fallback", "x 'open"], "x 'open: cannot be read (No closing"),
 }
 

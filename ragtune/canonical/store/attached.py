@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isnan
 from typing import Any
 
 from ragtune.canonical.embedding import dimension
@@ -16,8 +17,8 @@ from ragtune.canonical.types import Candidate, Embedding, Filters
 from ragtune.core.errors import CollectionMismatchError, ConfigError, InputError, StoreError
 from ragtune.core.interfaces import BaseEmbedder
 
-_ROW = "t.{id}::text, 0, t.{text}, ARRAY[]::text[], '{{}}'::jsonb"
-_PASSES = "(%(metadata)s::jsonb = '{{}}' OR to_jsonb(t) @> %(metadata)s::jsonb)"
+_ROW = "t.{id}::text, 0, coalesce(t.{text}::text, ''), ARRAY[]::text[], '{{}}'::jsonb"
+_PASSES = "t.{id} IS NOT NULL AND (%(metadata)s::jsonb = '{{}}' OR to_jsonb(t) @> %(metadata)s::jsonb)"
 _VECTORS = """
 SELECT {row}, 1 - (t.{vector} <=> %(query)s::{kind}) FROM {table} t
 WHERE {passes} AND t.{vector} IS NOT NULL ORDER BY t.{vector} <=> %(query)s::{kind} LIMIT %(k)s
@@ -71,8 +72,8 @@ class AttachedTable(BaseSearcher):
     def vector_candidates(self, embedding: Embedding, k: int, filters: Filters) -> list[Candidate]:
         if "vector" not in self._statements:
             raise ConfigError("--vector COLUMN is missing: the column of the table's vectors")
-        query = check_query(embedding, len(embedding)).tolist()
-        return self._search("vector", str(query), k, filters)
+        query = check_query(embedding, len(embedding))
+        return self._search("vector", str(query.tolist()), k, filters) if query.any() else []
 
     def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
         return self._search("lexical", check_string(query, "query"), k, filters)
@@ -83,7 +84,8 @@ class AttachedTable(BaseSearcher):
         metadata = dump_json(check_filters(filters).metadata)
         values = {"query": query, "k": check_k(k), "metadata": metadata, "language": self._language}
         rows = self._connection.execute(self._statements[name], values).fetchall()
-        return candidates(((row, round(row[-1], 6)) for row in rows), k, name)
+        found = ((row, round(row[-1], 6)) for row in rows if not isnan(row[-1]))  # a vector of zeros has no cosine
+        return candidates(found, k, name)
 
 
 @contextmanager
@@ -123,17 +125,21 @@ def attach(
         raise ConfigError("--table needs the server of the table: --dsn or RAGTUNE_DSN")
     psycopg, secrets = read_dsn(given)
     sql = psycopg.sql
-    names = {"table": sql.Identifier(*table.split(".")), "id": sql.Identifier(id), "text": sql.Identifier(text)}
+
+    def quoted(*names: str) -> Any:
+        return sql.Identifier(*(name.replace("%", "%%") for name in names))
+
+    names = {"table": quoted(*table.split(".")), "id": quoted(id), "text": quoted(text)}
     names |= {"row": sql.SQL(_ROW).format(**names), "passes": sql.SQL(_PASSES).format(**names)}
-    made = sql.SQL("to_tsvector(%(language)s::regconfig, t.{})").format(names["text"])
-    names["document"] = made if tsv is None else sql.SQL("t.{}").format(sql.Identifier(tsv))
+    made = sql.SQL("to_tsvector(%(language)s::regconfig, t.{}::text)").format(names["text"])
+    names["document"] = made if tsv is None else sql.SQL("t.{}").format(quoted(tsv))
     try:
         with psycopg.connect(given, autocommit=True) as connection:
             connection.execute("SET default_transaction_read_only = on")
             statements = {"lexical": sql.SQL(_WORDS).format(**names)}
             if vector is not None:
-                names["vector"] = sql.Identifier(vector)
-                kind, value = connection.execute(sql.SQL(_FIRST).format(**names)).fetchone() or ("vector", None)
+                names["vector"] = quoted(vector)
+                kind, value = connection.execute(sql.SQL(_FIRST).format(**names), ()).fetchone() or ("vector", None)
                 _check_dims(value, embedder, f"{table}.{vector}")
                 statements["vector"] = sql.SQL(_ARRAYS if "[" in kind else _VECTORS).format(**names, kind=sql.SQL(kind))
             yield AttachedTable(connection, embedder, language, statements)

@@ -24,7 +24,8 @@ from ragtune.core.interfaces import BaseEmbedder
 class BaseSearcher(ABC):
     """Chunks that can be searched, in order of score descending, then ``doc_id`` (by code point), then ``chunk_index``.
 
-    ``settings`` are JSON values of a collection: ``embedder`` (how it is made) and ``fusion`` (fitted weights).
+    ``settings`` are JSON values of a collection: ``embedder`` (how it is made), ``fusion`` (fitted weights) and
+    ``sources`` (folders by how their documents' ids begin).
     """
 
     embedder: BaseEmbedder
@@ -107,12 +108,10 @@ class BaseDatabase(ABC):
     def drop(self, name: str) -> bool:
         """Delete a collection and return whether it existed."""
 
-    @abstractmethod
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 - memory always answers
         """Check that the database answers."""
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - memory has no connections
         """Release the connections. It is safe to call again."""
 
     def __enter__(self) -> Self:

@@ -69,12 +69,6 @@ class MemoryDatabase(BaseDatabase):
             contents.is_dropped = True
         return contents is not None
 
-    def check(self) -> None:
-        """Return at once, since memory always answers."""
-
-    def close(self) -> None:
-        """Return at once, since there is nothing to release."""
-
 
 @dataclass
 class _Contents:

@@ -31,7 +31,8 @@ import time
 from pathlib import Path
 
 from ragtune.cli import harness
-from ragtune.cli.commands.options import add_store_options
+from ragtune.cli.commands.options import add_store_options, open_store
+from ragtune.core.errors import ConfigError
 
 KEPT = "finished batches are kept: repeat the command to go on"
 
@@ -42,13 +43,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--collection", metavar="NAME", help="required with folders")
     parser.add_argument("--chunk-tokens", metavar="N", type=int, default=256, help="no chunk is longer")
     parser.add_argument("--analyzer", metavar="NAME", help="of a new collection: english, german, ..., cjk, none")
-    parser.add_argument("--prune", action="store_true", help="delete what is not in a corpus with ids of its own, too")
+    parser.add_argument(
+        "--prune",
+        action="store_true",
+        help="delete also what a corpus, or another folder of that name, put there",
+    )
     add_store_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Ingest and print the counts."""
     if not any("=" not in word or Path(word).exists() for word in arguments.overrides):
+        for name in ("collection", "analyzer", "prune", "dsn", "data_dir", "embedder", "embedder_model"):
+            if getattr(arguments, name):
+                option = f"--{name.replace('_', '-')}"
+                raise ConfigError(f"{option}: allowed with folders only; the options of datasets are NAME=VALUE")
         sys.stdout.write(f"{harness.part('prepare.ingest').run(arguments.overrides)}\n")
         return 0
     return _ingest_folders(arguments)
@@ -60,9 +69,7 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
     from ragtune.canonical.policies import ChunkPolicy
     from ragtune.canonical.sources import MARKDOWN, DocumentFiles
     from ragtune.canonical.types import Chunk, SourceDocument
-    from ragtune.cli.commands.options import open_store
     from ragtune.core.arguments import check_count
-    from ragtune.core.errors import ConfigError
 
     if arguments.collection is None:
         raise ConfigError("--collection NAME is missing: the collection that the folders go to")
@@ -72,12 +79,6 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
 
     def cut(document: SourceDocument) -> list[Chunk]:
         return chunk(document, markdown if document.doc_id.lower().endswith(MARKDOWN) else text)
-
-    def is_gone(doc_id: str) -> bool:
-        """Whether a document that was not read has gone from the folders; a file that was skipped keeps its chunks."""
-        if doc_id.partition("#")[0] in {name.partition(":")[0] for name in sources.skipped}:
-            return False
-        return arguments.prune if sources.prefixes is None else doc_id.startswith(sources.prefixes)
 
     end, every = ("\r", 0.2) if sys.stderr.isatty() else ("\n", 30.0)
     shown = time.monotonic()
@@ -90,7 +91,16 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
             sys.stderr.flush()
 
     with open_store(arguments, create=True) as store:
-        counts = ingest(sources, store, cut, progress, sources.size, prune=is_gone)
+        kept = store.settings.get("sources", {})
+        for name, root in sources.roots.items():
+            if kept.get(name, root) != root and not arguments.prune:
+                raise ConfigError(
+                    f"{name} came from {kept[name]!r}, whose documents {root!r} would replace: say --prune"
+                )
+        store.save_settings({"sources": {**kept, **sources.roots}})
+        counts = ingest(
+            sources, store, cut, progress, sources.size, prune=lambda doc_id: sources.is_gone(doc_id, arguments.prune)
+        )
     sys.stdout.write(f"{counts}\n")
     for title, reasons in (("noted", sources.notes), ("skipped", sources.skipped)):
         for name, reason in reasons.items():

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
@@ -71,24 +71,19 @@ def make_service(arguments: argparse.Namespace) -> RagService:
 @contextmanager
 def open_store(arguments: argparse.Namespace, *, create: bool = False) -> Iterator[BaseStore]:
     """The collection that the options name, with the given embedder or its own."""
-    from ragtune.canonical.store.embedded import connect
-
-    if arguments.dsn and arguments.data_dir:
-        raise ConfigError("--dsn and --data-dir: allowed is one of them")
-    with connect(arguments.dsn, arguments.data_dir) as database:
+    with _postgres(arguments) as database:
         kept = database.settings(arguments.collection).get("embedder", {})
         if arguments.embedder is None:
             arguments.embedder = kept.get("kind", "hashing")
             arguments.embedder_model = arguments.embedder_model or kept.get("model")
         embedder = make_embedder(arguments)
-        store = database.open(
-            arguments.collection, embedder, create=create, analyzer=getattr(arguments, "analyzer", None)
-        )
+        analyzer = getattr(arguments, "analyzer", None)
+        store = database.open(arguments.collection, embedder, create=create, analyzer=analyzer)
         if create and not kept:
             model = arguments.embedder_model
-            if model is not None and Path(model).expanduser().is_dir():
-                model = str(Path(model).expanduser().resolve())
-            store.save_settings({"embedder": {"kind": arguments.embedder, "model": model}})
+            folder = Path(model or "").expanduser()
+            kept_as = str(folder.resolve()) if model and folder.is_dir() else model
+            store.save_settings({"embedder": {"kind": arguments.embedder, "model": kept_as}})
         yield store
 
 
@@ -111,22 +106,22 @@ def is_lazy(arguments: argparse.Namespace) -> bool:
 
 
 def _connect(arguments: argparse.Namespace) -> BaseDatabase:
-    if arguments.store == "memory":
-        from ragtune.canonical.store.memory import MemoryDatabase
+    if arguments.store != "memory":
+        limits = make_limits(arguments)
+        return _postgres(arguments, pool_size=limits.connections, statement_timeout_s=limits.timeout_s)
+    from ragtune.canonical.store.memory import MemoryDatabase
 
-        if arguments.dsn or arguments.data_dir:
-            raise ConfigError("--dsn and --data-dir: allowed with --store postgres only")
-        return MemoryDatabase()
+    if arguments.dsn or arguments.data_dir:
+        raise ConfigError("--dsn and --data-dir: allowed with --store postgres only")
+    return MemoryDatabase()
+
+
+def _postgres(arguments: argparse.Namespace, **limits: Any) -> BaseDatabase:
     from ragtune.canonical.store.embedded import connect
 
     if arguments.dsn and arguments.data_dir:
         raise ConfigError("--dsn and --data-dir: allowed is one of them")
-    return connect(
-        arguments.dsn,
-        arguments.data_dir,
-        pool_size=make_limits(arguments).connections,
-        statement_timeout_s=arguments.timeout,
-    )
+    return connect(arguments.dsn, arguments.data_dir, **limits)
 
 
 def make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _STDIN = "-"
 _OPTIONS = {
-    "corpus": ("memory.folder", "DIR", "what is searched: Markdown and text files, one file, or BEIR's corpus.jsonl"),
+    "corpus": ("memory.folder", "DIR", "what is searched: a folder or file of any form that ragtune ingest reads"),
     "collection": ("memory.collection", "NAME", "a collection of ragd; --corpus is searched, too"),
     "data_dir": ("memory.data_dir", "DIR", "folder of its embedded PostgreSQL; $RAGTUNE_DSN names a server"),
     "reranker": ("reranker.kind", "KIND", "auto, none, cross_encoder or budgeted"),
@@ -32,9 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.allow_abbrev = False  # --llm-mode is no short form of --llm-model
     parser.add_argument("prompt", nargs="?", help="the prompt, with or without headers; - reads stdin")
     how_far = parser.add_argument_group("how far")
-    how_far.add_argument("--auto", action="store_true", help="all eight stages")
-    how_far.add_argument("--until", metavar="STAGE", help="stop after this one, e.g. Retrieval")
-    how_far.add_argument("--answer", action="store_true", help="all eight, then print the language model's answer")
+    stages = how_far.add_mutually_exclusive_group()
+    stages.add_argument("--auto", action="store_true", help="all eight stages, the default")
+    stages.add_argument("--until", metavar="STAGE", help="stop after this one, e.g. Retrieval")
+    stages.add_argument("--answer", action="store_true", help="all eight, then print the language model's answer")
     parser.add_argument("--conversation", metavar="FILE", type=Path, help="recent turns as 'User: ...' lines")
     parser.add_argument("--json", action="store_true", help="print the whole SuperPrompt; with --answer both")
     config = parser.add_argument_group("configuration", "Options below stand over --set, and that over the file.")
@@ -47,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the stages; notices go to stderr, the prompt or its answer to stdout."""
-    from ragtune.core.request.clock import VirtualClock
     from ragtune.superprompt import SuperPrompt
     from ragtune.superprompt.options import write_options
     from ragtune.superprompt.parts import make_client, open_pipeline
@@ -58,13 +58,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.print_config:
         _print(write_options(options).rstrip("\n"))
         return 0
-    last = _last_stage(arguments)
+    last = arguments.until or ORDER[-1]
+    if last not in ORDER:
+        raise ConfigError(f"--until {last}: allowed are {', '.join(ORDER)}")
     if arguments.answer and options.llm.model is None:
         raise ConfigError("--answer needs a language model: --llm-model, or llm.model in --config")
     sp = SuperPrompt.raw(_prompt(arguments.prompt), _turns(arguments.conversation))
     if options.memory.folder is None and options.memory.collection is None:
         sys.stderr.write("ragtune: note: no --corpus: the shipped demo collection is searched\n")
-    with open_pipeline(options, VirtualClock()) as pipeline:
+    with open_pipeline(options) as pipeline:
         try:
             for name in ORDER[: ORDER.index(last) + 1]:
                 sp = pipeline.run_stage(name, sp)
@@ -98,19 +100,6 @@ def _print(text: str) -> None:
     # Bytes, since the same prompt must look the same in every locale.
     sys.stdout.buffer.write(text.encode("utf-8") + b"\n")
     sys.stdout.flush()
-
-
-def _last_stage(arguments: argparse.Namespace) -> str:
-    from ragtune.superprompt.stages.base import ORDER
-
-    if arguments.until is None and not (arguments.auto or arguments.answer):
-        raise ConfigError("how far? Say --auto (all stages), --until STAGE or --answer (all, and the model's answer)")
-    if arguments.until is not None and (arguments.auto or arguments.answer):
-        raise ConfigError(f"--until {arguments.until}: allowed without --auto and --answer, which take all stages")
-    last = str(arguments.until or ORDER[-1])
-    if last not in ORDER:
-        raise ConfigError(f"--until {last}: allowed are {', '.join(ORDER)}")
-    return last
 
 
 def _prompt(given: str | None) -> str:

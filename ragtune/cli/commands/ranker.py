@@ -189,9 +189,9 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         reranker.expire_after(check_number("--score-cache-ttl", arguments.score_cache_ttl, low=0.0))
     learned = {} if arguments.learn_loss is None else {"tolerance": arguments.learn_loss}
     files = arguments.shadow_file, arguments.learn
-    policy: dict[str, Any] = (
-        {} if arguments.llm is None else {"policy": "plackett_luce"}
-    )  # a place in a window is no score
+    policy: dict[str, Any] = {}
+    if arguments.llm is not None:
+        policy["policy"] = "plackett_luce"  # a place in a window is no score
     policy |= {} if arguments.advice is None else advised(arguments.advice)
     policy |= _said(arguments, ("docs", "policy", "batch_size", "trust"))
     budget = {unit.short: getattr(arguments, unit.short) for unit in UNITS} | {"docs": policy.pop("docs", None)}
@@ -283,7 +283,8 @@ def _make_fallbacks(arguments: argparse.Namespace) -> list[Model]:
             named = dict(pair.partition("=")[::2] for pair in pairs)
             options = {name: _NUMBERS.get(name, str)(value) for name, value in named.items()}
         except ValueError as error:
-            raise ConfigError(f"--fallback {text}: cannot be read ({error})") from None
+            allowed = f"MODEL NAME=VALUE ..., with numbers for {', '.join(_NUMBERS)}"
+            raise ConfigError(f"--fallback {text}: cannot be read ({error}); allowed is {allowed}") from None
         is_remote = is_address(model)
         own = _calls(arguments) if is_remote else {"dtype": "auto"}
         reranker = reranker_for(model, {"cache_dir": arguments.score_cache} | own | options)

@@ -18,7 +18,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,18 +77,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-@contextmanager
-def _opened(arguments: argparse.Namespace) -> Iterator[BaseSearcher]:
+def _opened(arguments: argparse.Namespace) -> AbstractContextManager[BaseSearcher]:
     if arguments.table is None:
-        with open_store(arguments) as store:
-            yield store
-        return
+        return open_store(arguments)
     from ragtune.canonical.store.attached import attach
 
     arguments.embedder = arguments.embedder or "hashing"
     names = {name: getattr(arguments, name) for name in ("table", "id", "text", "tsv", "vector", "language")}
-    with attach(arguments.dsn, make_embedder(arguments), **names) as table:
-        yield table
+    return attach(arguments.dsn, make_embedder(arguments), **names)
 
 
 def _plan(arguments: argparse.Namespace, store: BaseSearcher) -> RetrievalPlan:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ragtune.core.arguments import check_number, check_vectors
-from ragtune.core.arrays import FloatArray, dense
+from ragtune.core.arrays import dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -34,12 +35,11 @@ class SimilarityEstimator(BaseEstimator):
         self.strength = check_number("estimator.strength", strength, low=1e-9)
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        made: list[FloatArray] = context.remember(self, list)
-        if not made or len(made[0]) != len(pool):
-            rows = self._vectors.of(pool.entries)
-            made[:] = [np.clip(dense(rows @ rows.T), 0.0, 1.0) ** self.power]
+        made: list[Any] = context.remember(self, list)
+        if not made or made[0].shape[0] != len(pool):
+            made[:] = [self._vectors.of(pool.entries)]
         scored = list(dict.fromkeys(position for batch in pool.batches for position in batch.positions.tolist()))
         scored = [position for position in scored if not np.isnan(pool.scores[position])]
-        influence = made[0][:, scored]
+        influence = np.clip(dense(made[0] @ made[0][scored].T), 0.0, 1.0) ** self.power
         weighted = self.strength * pool.roster.first_stage_scores + influence @ pool.scores[scored]
         return pool.valuation(np.clip(weighted / (self.strength + influence.sum(axis=1)), 0.0, 1.0))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ragtune.canonical import chunk, normalize
 from ragtune.canonical.chunking import HEADINGS
+from ragtune.canonical.sources import MARKDOWN
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.types import Candidate, Filters
 from ragtune.core.errors import DatasetError
@@ -22,7 +23,7 @@ from ragtune.core.interfaces import BaseEmbedder
 from ragtune.data.docvectors import DocumentVectors
 from ragtune.data.text import terms
 from ragtune.llm.types import well_formed
-from ragtune.superprompt.memory.inputs import MARKDOWN, Documents
+from ragtune.superprompt.memory.inputs import Documents
 from ragtune.superprompt.memory.sections import Sections, context, path_at, underlined_headings
 from ragtune.superprompt.options import Chunking
 from ragtune.superprompt.reading.text import clean, content_words

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 import ragtune.data
+from ragtune.canonical.sources import DocumentFiles
+from ragtune.canonical.types import SourceDocument
 from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.data.corpus import Document
 from ragtune.superprompt.super_prompt import Turn
 
-MARKDOWN = (".md", ".markdown")
-SUFFIXES = (*MARKDOWN, ".txt", ".text", ".rst")
-COLLECTION = "corpus.jsonl"
+SUFFIXES = (".md", ".markdown", ".txt", ".text", ".rst")
+"""Files that a person may give one by one."""
 
 Documents = Mapping[str, str]
 """Markdown or plain text by document name; the name's suffix tells which."""
 
+_log = logging.getLogger(__name__)
 _START = re.compile(r"[ \t]*(user|assistant)[ \t]*:[ \t]?(.*)", re.IGNORECASE | re.DOTALL)
 _ALLOWED = "write 'User: ...' and 'Assistant: ...', each on a new line"
-
-
-class _Passage(BaseModel):
-    doc_id: str = Field(alias="_id", min_length=1)
-    title: str | None = None
-    text: str | None = None
-
-    model_config = ConfigDict(strict=True)
-
-    @property
-    def content(self) -> str:
-        text, title = self.text or "", self.title or ""
-        return f"{title}{' ' if title.endswith(('.', '!', '?', ':')) else ': '}{text}" if title else text
 
 
 def demo_folder() -> Path:
@@ -43,19 +32,26 @@ def demo_folder() -> Path:
 
 
 def read_folder(folder: str | Path) -> Documents:
-    """The passages of a folder's ``corpus.jsonl``, else of all Markdown and text files below it; or of one file."""
+    """The texts of the documents in a folder or file, see :class:`DocumentFiles`; others are skipped with a warning."""
     root = Path(folder).expanduser()
-    if root.is_file() and root.suffix.lower() in SUFFIXES:
-        return {root.name: read_file(root, root.name)}
-    if not root.is_dir():
-        raise DatasetError(f"corpus folder {str(folder)!r}: there is no such folder")
-    if (root / COLLECTION).is_file():
-        return _passages(root / COLLECTION)
-    files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if _is_document(path, root)}
-    if not files:
-        allowed = f"allowed are files named {', '.join(SUFFIXES)}, or a {COLLECTION}"
-        raise DatasetError(f"corpus folder {str(folder)!r} holds no document: {allowed}")
-    return {name: read_file(files[name], name) for name in sorted(files)}
+    files = DocumentFiles([root], _passage)
+    texts = {document.doc_id.removeprefix(f"{root.resolve().name}/"): _text(document) for document in files}
+    for place, reason in files.skipped.items():
+        _log.warning("skipped: %s: %s", place, reason)
+    if not texts:
+        raise DatasetError(f"{str(folder)!r} holds no document that can be read: {files.skipped}")
+    return texts
+
+
+def _passage(record: Document) -> SourceDocument:
+    title = record.title
+    head = f"{title}{' ' if title.endswith(('.', '!', '?', ':')) else ': '}" if title else ""
+    return SourceDocument(doc_id=record.id, content=f"{head}{record.text}")
+
+
+def _text(document: SourceDocument) -> str:
+    content = document.content
+    return content if isinstance(content, str) else "\n\n".join(segment.text for segment in content)
 
 
 def read_file(path: Path, name: str) -> str:
@@ -95,25 +91,3 @@ def parse_conversation(text: str) -> list[Turn]:
     if empty := [number for number, turn in enumerate(turns, start=1) if not turn.content]:
         raise ConfigError(f"conversation, turn {empty[0]}: it is empty: {_ALLOWED}")
     return turns
-
-
-def _is_document(path: Path, root: Path) -> bool:
-    is_hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-    return not is_hidden and path.suffix.lower() in SUFFIXES and path.is_file()
-
-
-def _passages(file: Path) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    # Lines end with \n only: str.splitlines would split at characters that JSON allows inside a text.
-    for number, line in enumerate(read_file(file, file.name).split("\n"), start=1):
-        if not line.strip():
-            continue
-        place = f"{file.name}:{number}"
-        try:
-            passage = _Passage.model_validate_json(line)
-        except ValidationError:
-            raise DatasetError(f"{place}: expected a JSON object with strings _id, title and text") from None
-        if passage.doc_id in texts:
-            raise DatasetError(f"{place}: document id {passage.doc_id!r} comes twice: ids must be unique")
-        texts[passage.doc_id] = passage.content
-    return texts

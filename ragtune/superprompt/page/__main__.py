@@ -29,7 +29,7 @@ OPTIONS = {
 def main() -> int:
     """Serve the page until Ctrl-C; exit code 2 on bad input."""
     parser = argparse.ArgumentParser(prog="python -m ragtune.superprompt.page", description=__doc__)
-    parser.add_argument("--corpus", type=Path, help="folder of Markdown and text files, or in BEIR's layout")
+    parser.add_argument("--corpus", type=Path, help="folder or file of any form that ragtune ingest reads")
     parser.add_argument("--config", type=Path, help="options, as ragtune prompt --print-config shows them")
     parser.add_argument("--port", type=int, default=8501)
     arguments = parser.parse_args()

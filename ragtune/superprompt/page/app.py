@@ -70,8 +70,8 @@ def main() -> None:
         st.caption("Super-Prompt, final" if session.has_run(ORDER[-1]) else "Super-Prompt")
         with st.container(key="super_prompt"):
             st.code(session.sp.prompt_ready, language=None, wrap_lines=True, height=_HEIGHT)
-    if session.problem is not None:
-        st.error(_plain(session.problem), icon=":material/error:")
+    for problem in filter(None, [*session.input_problems.values(), session.problem]):
+        st.error(_plain(problem), icon=":material/error:")
     if session.stale:
         st.warning(_sentence(session.stale), icon=":material/edit:")
     for notice in session.sp.extras.get("notices", []):
@@ -155,7 +155,6 @@ def _draw_conversation(session: PageSession) -> None:
             "One turn after the other: User: ..., Assistant: ...", key="conversation", placeholder=_CONVERSATION
         )
     session.set_conversation(text)
-    _draw_problem(session, "conversation")
 
 
 def _draw_settings(session: PageSession) -> None:
@@ -166,7 +165,6 @@ def _draw_settings(session: PageSession) -> None:
     text = st.text_area("Options, as YAML", key="settings", height=220, placeholder=_SETTINGS, help=help_text)
     session.set_settings(text)
     st.download_button("Save as a file", write_options(session.options), "prompt.yaml", width="stretch")
-    _draw_problem(session, "settings")
 
 
 def _draw_results(session: PageSession) -> None:
@@ -202,11 +200,6 @@ def _draw_chunks(session: PageSession, ids: Sequence[str]) -> None:
         where = _plain(f"{chunk.source} {chunk.id}, {chunk.start}-{chunk.end}")
         st.caption(f"**{rank}** · {_plain(known)} · {where}")
         st.code(chunk.snippet, language=None, wrap_lines=True)
-
-
-def _draw_problem(session: PageSession, name: str) -> None:
-    if problem := session.input_problems.get(name):
-        st.error(_plain(problem))
 
 
 if __name__ == "__main__":

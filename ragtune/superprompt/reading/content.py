@@ -51,7 +51,8 @@ _COMPLETE = re.compile(
 
 _ROLE = re.compile(
     r"(?:you\s+are|act\s+as|du\s+bist|sie\s+sind|tu\s+es|vous\s+êtes)\s+(?:an?|the|ein(?:e|en)?|une?|le|la)\s"
-    r".*?(?:[.!](?=\s|\Z)|(?=\n\s*\n)|\Z)",
+    r".*?(?:[.!](?=\s|\Z)|(?=\n\s*\n)|\Z)"
+    r"(?:\s+(?:you\s+(?:have|know|work)|du\s+(?:hast|kennst|arbeitest))\b[^.!?\n]*[.!](?=\s))*",
     re.IGNORECASE | re.DOTALL,
 )
 _SETTINGS = re.compile(r" {0,3}\[{1,2}[^\[\]]+\]{1,2}\s*$")

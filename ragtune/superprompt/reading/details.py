@@ -15,16 +15,20 @@ _COUNT = re.compile(
     rf"(?i)\b{_NUMBER}(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|(?:stich)?punkten?|schritten?)\b"
 )
 _LENGTH = re.compile(
-    r"(?i)\b(?:at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|maximal|in)\s+"
-    rf"{_NUMBER}(?:words|sentences|lines|wörtern?|sätzen?)\b"
+    r"(?i)\b(?:at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|maximal|not?\s+longer\s+than|nicht\s+länger\s+als|in)\s+"
+    rf"(?:{_NUMBER}|(?:one|einem)\s+)(?:words?|sentences?|lines?|wörtern?|sätzen?|satz)\b"
 )
-_KEY = r"[\"'`]?[\w-]+(?: [\w-]+)?[\"'`]?"
+_KEY = r"(?:an?\s+|eine[mnr]?\s+)?[\"'`]?(?!nothing else)[\w-]+(?: [\w-]+){0,2}?[\"'`]?"
 _BETWEEN = r"(?:\s*[,;|/]\s*(?:and\s+|und\s+)?|\s+(?:and|und)\s+)"
+_END = r"(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of|as|als|and nothing else)\b|\s+[-\u2013]\s)"
 _KEYS = re.compile(
     r"(?i)(?:\b(?:with|mit|having|and|und|use)\s+|[,:;(]\s*)(?:the\s+|these\s+|den\s+|die\s+)?"
-    r"(?:keys?|columns?|fields?|headers?|schlüsseln?|spalten|feldern?)\s*:?\s+"
-    rf"({_KEY}(?:{_BETWEEN}{_KEY})*)(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of)\b)"
+    r"(?:keys?|columns?|fields?|header(?:s|\s+row)?|schlüsseln?|spalten|feldern?|kopfzeile)\s*:?\s+"
+    rf"({_KEY}(?:{_BETWEEN}{_KEY})*){_END}"
+    rf"|\bobjects?\s*(?:\(|(?:should|must)\s+have\s|ha(?:ve|s)\s|with\s)\s*(?!(?:the\s+)?(?:keys?|fields?)\b)({_KEY}(?:{_BETWEEN}{_KEY})+){_END}"
 )
+_SKELETON = re.compile(r"\{\s*\"[^\"\n]+\"\s*:.*[}\]]|\[\s*\{\s*\".*\]", re.DOTALL)
+"""JSON that a request shows."""
 _HEAD_ROW = re.compile(r":\s*(\w+(?:[;|]\w+)+)\s*[.\n]?\s*$")
 _SEPARATORS = {
     ";": ("semicolons", r"(?i)\bsemi-?colons?\b|\bsemikolon|\bstrichpunkt"),
@@ -36,6 +40,7 @@ _JUST = re.compile(
     r"(?i)\b(?:only|just|nur|ausschließlich|nothing\s+else)\b"
     r"|\b(?:no|without|keine|ohne)\s+(?:explanations?|comments?|text|prose|erklärung(?:en)?)\b"
 )
+_NO_HEADER = re.compile(r"(?i)\b(?:no|without|ohne|keine)\s+(?:an?\s+)?(?:headers?|head\s+row|kopfzeile)\b")
 _NO_CODE = re.compile(r"(?i)\b(?:no|without|keinen?|ohne)\s+code\b")
 _LANGUAGES = {"deutsch": "German", "englisch": "English", "französisch": "French", "français": "French"}
 _LANGUAGE = re.compile(rf"(?i)\b(?:in|auf|en)\s+(german|english|french|spanish|italian|{'|'.join(_LANGUAGES)})\b")
@@ -47,6 +52,7 @@ _AUDIENCE = re.compile(
 ASKS_FOR_DETAILS = (_KEYS, _HEAD_ROW, _LENGTH, _COUNT, _LANGUAGE, _JUST, _NO_CODE, _AUDIENCE)
 """What names no subject in a request."""
 
+_ARTICLE = re.compile(r"\A(?:an?|eine[mnr]?)\s+", re.IGNORECASE)
 _MAX_ITEMS = 10
 
 
@@ -60,6 +66,8 @@ class Details(NamedTuple):
     length: str = ""
     is_only: bool = False
     has_no_code: bool = False
+    skeleton: str = ""
+    has_no_header: bool = False
 
     @classmethod
     def of(cls, text: str) -> Details:
@@ -67,27 +75,35 @@ class Details(NamedTuple):
         text = request_in(text)
         separator = next((mark for mark, (_, words) in _SEPARATORS.items() if re.search(words, text)), ",")
         found = _KEYS.search(text) or _HEAD_ROW.search(text)
-        written = re.split(_BETWEEN, found[1]) if found else []
+        written = re.split(_BETWEEN, next(filter(None, found.groups()))) if found else []
+        skeleton = _SKELETON.search(text)
         counted, length = _COUNT.search(text), _LENGTH.search(text)
         items = None if counted is None else _NAMES.get(counted[1].lower()) or int(counted[1])
         return cls(
-            tuple(key.strip("\"'` ") for key in written),
+            tuple(_ARTICLE.sub("", key).strip("\"'` ") for key in written),
             bool(_ARRAY.search(text)),
             separator,
             items,
             "" if length is None else one_line(length[0]).removeprefix("in "),
             bool(_JUST.search(text)),
             bool(_NO_CODE.search(text)),
+            skeleton[0] if skeleton else "",
+            bool(_NO_HEADER.search(text)),
         )
 
     def shape(self, name: str, example: str) -> str:
         """Return a recipe's example with the named keys, and as many items as are asked for."""
+        if name == "JSON" and self.skeleton:
+            return self.skeleton
+        if name == "JSON lines" and self.keys:
+            return "\n".join([json.dumps(dict.fromkeys(self.keys, "..."), ensure_ascii=False)] * 2)
         if name == "JSON" and (self.keys or self.is_array):
             item: Any = dict.fromkeys(self.keys, "...") if self.keys else "..."
             return json.dumps([item, item] if self.is_array else item, indent=2, ensure_ascii=False)
         if name == "CSV":
             keys = self.keys or ("column", "column")
-            return "\n".join([self.separator.join(keys), self.separator.join(["value"] * len(keys))])
+            values = self.separator.join(["value"] * len(keys))
+            return values if self.has_no_header else f"{self.separator.join(keys)}\n{values}"
         if name == "table" and self.keys:
             rows = (self.keys, ["---"] * len(self.keys), ["value"] * len(self.keys))
             return "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -100,7 +116,7 @@ class Details(NamedTuple):
     def rules(self, name: str, is_code: bool) -> list[str]:
         """Return the details as rules in the words of a request."""
         keys, said = ", ".join(self.keys), []
-        if keys and name == "JSON":
+        if keys and name.startswith("JSON"):
             said.append(
                 f"{'Output an array of objects, each' if self.is_array else 'Use objects'} with the keys {keys}."
             )

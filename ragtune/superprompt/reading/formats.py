@@ -15,9 +15,9 @@ from ragtune.superprompt.reading.text import one_line
 _LANGUAGES = r"python|sql|bash|shell|toml|javascript|typescript|java|rust|go|c\+\+|powershell"
 _FORM = (
     r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"
-    r"fenced|html|json|csv|yaml|xml|comma[- ]separated|step[- ]by[- ]step|to-do|\d+|two|three|four|five|six|ten|"
-    r"eine[rnm]?|ein|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurzen?|exactly|genau)\s+){0,4}"
-    r"(?:json(?:\s+(?:array|objects?|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
+    r"fenced|html|json|csv|yaml|xml|(?:comma|semi-?colon|tab|pipe)[- ]separated|step[- ]by[- ]step|to-do|\d+|"
+    r"two|three|four|five|six|ten|eine[rnm]?|ein|de[nrm]|die|das|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurzen?|exactly|genau)\s+){0,4}"
+    r"(?:jsonl|ndjson|(?:array|list|liste)\s+(?:of|von|aus)\s+(?:objects|objekten)|json(?:[\s-]+(?:array|objects?|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
     r"check\s?lists?|checkliste|lists?|liste|bullets?|bullet\s+points?|stichpunkte[n]?|schritte[n]?|steps|plain\s?text|prose|"
     r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|e-?mails?|latex|"
     rf"{_LANGUAGES})\b"
@@ -28,24 +28,29 @@ _FORM = (
 
 _VERB = (
     r"\b(?:answer|respond|reply|return|output|format|present|deliver|render|print|give(?:\s+(?:me|it|them|us))?|"
-    r"make(?:\s+(?:me|it))?|create|generate|produce|provide|write(?:\s+(?:me|it|them))?|show(?:\s+(?:me|it|them))?|use|antworte|gib)"
+    r"make(?:\s+(?:me|it))?|create|generate|produce|provide|write(?:\s+(?:me|it|them))?|show(?:\s+(?:me|it|them))?|use|"
+    r"antworte|gib|erstelle?|schreibe?|zeige?)"
 )
-_ASKED = re.compile(
-    rf"{_VERB}(?:\s+(?!(?:about|on|over|regarding|über)\b)[\w'-]+){{0,5}}?\s+(?:in|as|with|using|only|als|mit)?\s*{_FORM}",
-    re.IGNORECASE,
+_ASKED = (
+    r"(?:\s+(?!(?:about|on|over|regarding|how|wie|that|which|whose|über)\b)[\w'-]+){0,5}?\s+(?:in|as|with|using|only|als|mit)?\s*"
+    + _FORM
 )
+_TOLD = re.compile(
+    rf"\b(?:answer|respond|reply|antworte|(?:give|show|write|send|gib|zeig)\s+(?:me|us|mir|uns)){_ASKED}", re.IGNORECASE
+)
+"""A request for a form inside a question, which names other forms as its subject."""
 _ONLY = (
-    rf"\b(?:only|just|nur|ausschließlich)\s+(?:{_FORM}|code)\b|(?:{_FORM}|\bcode)\s+(?:only|alone)\b"
+    rf"\b(?:only|just|nur|ausschließlich)\s+(?:{_FORM}|(?:the\s+|den\s+)?code)\b|(?:{_FORM}|\bcode)\s+(?:only|alone)\b"
     rf"|\b(?:output|format|answer|reply|ausgabe|antwort)\s*:\s*{_FORM}"
 )
 """A form and nothing else, or a form behind a colon."""
 
 _WISH = re.compile(
-    rf"{_ONLY}|{_ASKED.pattern}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)"
+    rf"{_ONLY}|{_VERB}{_ASKED}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)"
     rf"|\A\W*(?:an?\s+|eine?\s+)?(?:short\s+|kurze\s+)?e-?mail\b|\A\W*(?!(?:{_LANGUAGES})\b){_FORM}"
     r"(?=\s+(?:with|mit|separated)\b|\s*[.:!]?\s*\Z)"
     rf"|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
-    r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b))"
+    r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b|mit\b|für\b|zusammen\b|antworten\b|ausgeben\b|how\b|what\b|why\b|wie\b|was\b|warum\b|without\b|ohne\b))"
     rf"|\b(?:from\s+{_FORM}|(?:convert|transform|change|turn|reformat|export|migrate)\b[^.!?]*?)\s+(?P<target>to\s+{_FORM})"
     rf"|\b(?:replace|swap)\b[^.!?]*?\s+(?P<other>(?:by|with|for)\s+{_FORM})",
     re.IGNORECASE,
@@ -65,7 +70,13 @@ _SAYS_MORE = re.compile(
     re.IGNORECASE,
 )
 _ASKING_HOW = re.compile(
-    r"\W*(?:how\s+(?:do|does|can|could|should|to|would)|why|what\s+is|is|are|can\s+i|should\s+i|wie|warum)\b",
+    r"\W*(?:how\s+(?:do|does|can|could|should|to|would)|why|what\s+is|is|are|do|does|did|has|can\s+(?!you)|should\s+i|wie|"
+    r"warum|ist|sind|hat|kann\s+(?!st)|gibt\s+es)\b",
+    re.IGNORECASE,
+)
+_IN_LANGUAGE = re.compile(rf"(?:in|with|using|mit)\s+(?:{_LANGUAGES})", re.IGNORECASE)
+_WRITES_CODE = re.compile(
+    r"\b(?:write|implement|code|scripts?|program|function|class|query|snippet|solve|example|schreib\w*|programm\w*)\b",
     re.IGNORECASE,
 )
 _NO = r"\b(?:no|not|never|without|don't|dont|avoid|keine?[nm]?|nicht|ohne)"
@@ -124,12 +135,13 @@ def without_format(task: str) -> str:
 def _wishes(task: str) -> Iterator[str]:
     """Phrases that ask for a form, sentence by sentence, outside the task's material."""
     for sentence in _SENTENCE_END.split(_QUOTED.sub(" ", request_in(task))):
-        pattern = _ASKED if _ASKING_HOW.match(sentence) else _WISH
+        pattern = _TOLD if _ASKING_HOW.match(sentence) else _WISH
         for match in pattern.finditer(sentence):
             there = [at_hand.end() for at_hand in _AT_HAND.finditer(sentence, match.start())]
-            negated = _NEGATED.search(sentence[: match.start()]) or _NEGATES.search(match[0])
-            negated = negated or _HOW_TO.search(sentence[: match.start()])
-            if not negated and match.end() not in there:
+            before = sentence[: match.start()]
+            negated = _NEGATED.search(before) or _NEGATES.search(match[0]) or _HOW_TO.search(before)
+            is_subject = _IN_LANGUAGE.fullmatch(match[0]) and not _WRITES_CODE.search(sentence)
+            if not negated and not is_subject and match.end() not in there:
                 yield next(filter(None, match.groups()), match[0]).strip(" ,")
 
 

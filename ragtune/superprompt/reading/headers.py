@@ -9,13 +9,12 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from ragtune.superprompt.reading.content import MANNER, content_lines
-from ragtune.superprompt.reading.schema import Mapped, MappingLadder, PromptSchema
-from ragtune.superprompt.reading.text import normalize_name
+from ragtune.superprompt.reading.schema import Mapped, PromptSchema
+from ragtune.superprompt.reading.text import code_marks, normalize_name
 
 Form = Literal["heading", "bracket", "bold", "key_line", "line_template"]
 
 _MAX_INDENT = 3
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*)")
 _COLON = ":\uff1a"
 """The ASCII and the full-width colon, for character classes."""
@@ -74,9 +73,9 @@ class PromptSection:
 class PromptParser:
     """Splits a cleaned prompt into sections; docs/superprompt.md has the rules. Code and material hold no headers."""
 
-    def __init__(self, schema: PromptSchema, ladder: MappingLadder) -> None:
+    def __init__(self, schema: PromptSchema) -> None:
         self._rules = schema.headers
-        self._resolve = lru_cache(maxsize=1024)(ladder.resolve)
+        self._resolve = lru_cache(maxsize=1024)(schema.resolve)
         # Room for the marks around a name: hashes, asterisks, brackets, indentation.
         self._scan = schema.headers.max_characters + 2 * len("#######") + _MAX_INDENT
         prefixes = {normalize_name(start): key for key, starts in schema.line_templates.items() for start in starts}
@@ -173,17 +172,6 @@ class PromptParser:
 
 def _lines(text: str) -> Iterator[tuple[str, bool, bool]]:
     """Each line, whether it is fenced code, and whether a blank line or nothing precedes it."""
-    fence = ""
-    after_gap = True
-    for line in text.split("\n"):
-        match = _FENCE.match(line)
-        if fence:
-            yield line, True, False
-            if match and match[1].startswith(fence) and not line[match.end() :].strip():
-                fence = ""
-        elif match:
-            fence = match[1]
-            yield line, True, False
-        else:
-            yield line, False, after_gap
-        after_gap = not line.strip()
+    lines = text.split("\n")
+    for line, before, marks in zip(lines, ["", *lines], code_marks(lines), strict=False):
+        yield line, bool(marks), not before.strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Literal, NamedTuple, Self
@@ -18,8 +18,6 @@ NEVER_DEFAULTED = ("task", "context")
 
 Names = Mapping[str, tuple[str, ...]]
 Step = Literal["exact", "alias", "typo", "bilingual", "template", "keyword", "semantic", "unknown"]
-Found = tuple[str, str] | None
-"""Key and reason, or None where a rung has no answer."""
 
 _WORD = re.compile(r"\w+")
 
@@ -45,6 +43,15 @@ class Modes(Frozen):
     semantic_enabled: bool
     semantic_threshold: float = Field(ge=0.0, le=1.0)
     semantic_max_headers: int = Field(ge=1)
+
+
+class Mapped(NamedTuple):
+    """The outcome of the ladder: canonical key or None, the rung, the normalized name, and the match in words."""
+
+    key: str | None
+    step: Step
+    normalized: str
+    because: str
 
 
 class PromptSchema(Frozen):
@@ -80,101 +87,72 @@ class PromptSchema(Frozen):
         return self
 
     @cached_property
-    def canonical_names(self) -> dict[str, str]:
-        return {normalize_name(name): key for key, title in self.keys.items() for name in (key, title)}
-
-    @cached_property
-    def bilingual_names(self) -> dict[str, tuple[str, str]]:
-        """Key and language by normalized name; a name of two languages belongs to the first."""
-        found: dict[str, tuple[str, str]] = {}
-        for language, table in self.bilingual.items():
+    def names(self) -> dict[str, Mapped]:
+        """What each normalized name means: the key's own, then aliases, then names in other languages."""
+        own = {key: (key, title) for key, title in self.keys.items()}
+        tables: list[tuple[Step, str, Names]] = [("exact", "the key's own name", own)]
+        tables.append(("alias", "alias", self.aliases))
+        tables += [("bilingual", f"language {language}", table) for language, table in self.bilingual.items()]
+        found: dict[str, Mapped] = {}
+        for step, because, table in tables:
             for name, key in _inverted(table).items():
-                found.setdefault(name, (key, language))
+                found.setdefault(name, Mapped(key, step, name, because))
         return found
+
+    def resolve(self, header: str, *, keywords: bool = False) -> Mapped:
+        """Return the key that a header means. The keyword rung is for headings, not for sentences with a colon.
+
+        The ladder: normalize -> exact -> alias -> tiny typo -> bilingual -> templates -> keyword -> unknown; the first
+        rung decides.
+        """
+        name = normalize_name(header)
+        if name in self.names:
+            return self.names[name]
+        found: dict[Step, dict[str, str]] = {
+            "typo": self._typos(name),
+            "template": self._templates(name),
+            "keyword": self._known_words(name) if keywords else {},
+        }
+        for step, keys in found.items():
+            if len(keys) == 1:
+                [(key, because)] = keys.items()
+                return Mapped(key, step, name, because)
+        return Mapped(None, "unknown", name, "no rung knows it")
+
+    def _typos(self, name: str) -> dict[str, str]:
+        if not _is_plain(name) or name in map(normalize_name, self.typo.never):
+            return {}
+        return {
+            mapped.key: f"one edit from {known!r}"
+            for known, mapped in self.names.items()
+            if mapped.key and mapped.step != "bilingual" and self._is_near(name, known)
+        }
+
+    def _is_near(self, word: str, name: str) -> bool:
+        edit = one_edit(word, name) if _is_plain(name) else None
+        if edit == "swap":
+            return len(name) >= self.typo.min_length_transposition
+        return edit == "edit" and word[:1] == name[:1] and len(name) >= self.typo.min_length
+
+    def _templates(self, name: str) -> dict[str, str]:
+        keys: dict[str, str] = {}
+        for template in self.header_templates:
+            before, after = template.split("{key}")
+            if len(name) > len(before + after) and name.startswith(before) and name.endswith(after):
+                mapped = self.names.get(name[len(before) : len(name) - len(after)])
+                if mapped is not None and mapped.key:
+                    keys.setdefault(mapped.key, f"template {template!r}")
+        return keys
+
+    def _known_words(self, name: str) -> dict[str, str]:
+        known = {normalize_name(word): key for key, words in self.keywords.items() for word in words}
+        return {known[word]: f"keyword {word!r}" for word in _WORD.findall(name) if word in known}
 
     @staticmethod
     @cache
     def load() -> PromptSchema:
         file = files("ragtune.superprompt") / "config" / "prompt_schema.json"
         return PromptSchema.model_validate_json(file.read_text(encoding="utf-8"))
-
-
-class Mapped(NamedTuple):
-    """The outcome of the ladder: canonical key or None, the rung, the normalized name, and the match in words."""
-
-    key: str | None
-    step: Step
-    normalized: str
-    because: str
-
-
-class MappingLadder:
-    """normalize -> exact -> alias -> tiny typo -> bilingual -> templates -> keyword -> unknown; the first decides."""
-
-    def __init__(self, schema: PromptSchema) -> None:
-        self._schema = schema
-        self._aliases = _inverted(schema.aliases)
-        self._english = {**self._aliases, **schema.canonical_names}
-        self._never = {normalize_name(word) for word in schema.typo.never}
-        self._keywords = {normalize_name(word): key for key, words in schema.keywords.items() for word in words}
-        self._rungs: dict[Step, Callable[[str], Found]] = {
-            "exact": self._exact,
-            "alias": self._alias,
-            "typo": self._typo,
-            "bilingual": self._bilingual,
-            "template": self._template,
-            "keyword": self._keyword,
-        }
-
-    def resolve(self, header: str, *, keywords: bool = False) -> Mapped:
-        """Return the key that a header means. The keyword rung is for headings, not for sentences with a colon."""
-        name = normalize_name(header)
-        for step, rung in self._rungs.items():
-            found = rung(name) if keywords or step != "keyword" else None
-            if found is not None:
-                return Mapped(found[0], step, name, found[1])
-        return Mapped(None, "unknown", name, "no rung knows it")
-
-    def _exact(self, name: str) -> Found:
-        key = self._schema.canonical_names.get(name)
-        return None if key is None else (key, "the key's own name")
-
-    def _alias(self, name: str) -> Found:
-        key = self._aliases.get(name)
-        return None if key is None else (key, f"alias of {key}")
-
-    def _typo(self, name: str) -> Found:
-        # A word of another language is not a mistyped English word: "forma", "ton".
-        if not _is_plain(name) or name in self._never or name in self._schema.bilingual_names:
-            return None
-        near = [known for known in self._english if self._is_near(name, known)]
-        keys = {self._english[known] for known in near}
-        return (keys.pop(), f"one edit from {near[0]!r}") if len(keys) == 1 else None
-
-    def _is_near(self, word: str, name: str) -> bool:
-        edit = one_edit(word, name) if _is_plain(name) else None
-        if edit == "swap":
-            return len(name) >= self._schema.typo.min_length_transposition
-        return edit == "edit" and word[:1] == name[:1] and len(name) >= self._schema.typo.min_length
-
-    def _bilingual(self, name: str) -> Found:
-        found = self._schema.bilingual_names.get(name)
-        return None if found is None else (found[0], f"language {found[1]}")
-
-    def _template(self, name: str) -> Found:
-        keys: dict[str, str] = {}
-        for template in self._schema.header_templates:
-            before, after = template.split("{key}")
-            if len(name) > len(before + after) and name.startswith(before) and name.endswith(after):
-                inner = name[len(before) : len(name) - len(after)]
-                key = self._english.get(inner) or self._schema.bilingual_names.get(inner, (None, ""))[0]
-                if key is not None:
-                    keys.setdefault(key, f"template {template!r}")
-        return next(iter(keys.items())) if len(keys) == 1 else None
-
-    def _keyword(self, name: str) -> Found:
-        found = {self._keywords[word]: f"keyword {word!r}" for word in _WORD.findall(name) if word in self._keywords}
-        return next(iter(found.items())) if len(found) == 1 else None
 
 
 def one_edit(word: str, name: str) -> Literal["swap", "edit"] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from ragtune.data.text import words_and_terms
@@ -27,7 +27,7 @@ ENGLISH = "english"
 _WORD = re.compile(r"\w+")
 _MISSING = {
     ENGLISH: "can cannot cant let may others us",
-    "german": "warum wieso weshalb wozu wann wer wen wem wessen woher wohin wieviel",
+    "german": "bitte warum wieso weshalb wozu wann wer wen wem wessen woher wohin wieviel",
     "dutch": "waarom wanneer hoe welke waar waarheen hoeveel",
     "french": "pourquoi comment quand où combien quel quelle quels quelles lequel laquelle est si très trop",
     "spanish": "qué cómo cuándo dónde cuál cuáles cuánto cuánta cuántos quién quiénes tan muy demasiado",
@@ -81,16 +81,24 @@ def blocks(parts: Sequence[tuple[str, str]]) -> str:
 
 def escape_borders(text: str) -> str:
     """``text`` with a backslash before lines that could be read as a block's heading or a fence's marker."""
-    lines = []
-    code = ""
-    for line in clean(text).split("\n"):
-        lines.append(_escaped(line, is_quoted=bool(code)))
+    lines = [*clean(text).split("\n"), ""]
+    *marks, unclosed = code_marks(lines)
+    escaped = [_escaped(line, is_quoted=bool(mark)) for line, mark in zip(lines, marks, strict=False)]
+    return "\n".join([*escaped, unclosed] if unclosed else escaped)
+
+
+def code_marks(lines: Iterable[str]) -> Iterator[str]:
+    """Yield for each line the opening marks of the fenced code that it belongs to, fences included; empty outside."""
+    marks = ""
+    for line in lines:
         match = _CODE.match(line)
-        if match and not code:
-            code = match[1]
-        elif match and match[1].startswith(code) and not line[match.end() :].strip():
-            code = ""
-    return "\n".join([*lines, code] if code else lines)
+        if not marks:
+            marks = match[1] if match else ""
+            yield marks
+            continue
+        yield marks
+        if match and match[1].startswith(marks) and not line[match.end() :].strip():
+            marks = ""
 
 
 def _escaped(line: str, is_quoted: bool) -> str:

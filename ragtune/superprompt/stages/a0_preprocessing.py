@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from ragtune.core.errors import ConfigError, LLMError, StageError
@@ -11,7 +10,7 @@ from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.content import asks, leading_role
 from ragtune.superprompt.reading.headers import PromptParser, PromptSection
-from ragtune.superprompt.reading.schema import NEVER_DEFAULTED, Mapped, MappingLadder, PromptSchema
+from ragtune.superprompt.reading.schema import NEVER_DEFAULTED, Mapped, PromptSchema
 from ragtune.superprompt.reading.text import clean, one_line
 from ragtune.superprompt.rendering import compose_prompt_ready
 from ragtune.superprompt.stages.base import BaseStage, failure_record
@@ -40,7 +39,7 @@ class A0PreProcessing(BaseStage):
 
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
         schema = config.prompt_schema
-        sections = _parser(schema.model_dump_json()).sections(clean(sp.user_text))
+        sections = PromptParser(schema).sections(clean(sp.user_text))
         semantic = self._map_unknown(sections, config, meter)
         parts = _assemble(sections)
         _require_task(parts)
@@ -94,12 +93,6 @@ def for_keys(config: ChooserConfig, schema: PromptSchema) -> ChooserConfig:
         raise ConfigError(f"agent {config.title} chooses {', '.join(config.fields)}: allowed is {_KEY}")
     closed = config.fields[_KEY].model_copy(update={"enum": tuple(schema.keys)})
     return config.model_copy(update={"fields": {_KEY: closed}})
-
-
-@lru_cache(maxsize=4)
-def _parser(schema_json: str) -> PromptParser:
-    schema = PromptSchema.model_validate_json(schema_json)
-    return PromptParser(schema, MappingLadder(schema))
 
 
 def _assemble(sections: list[PromptSection]) -> _Parts:

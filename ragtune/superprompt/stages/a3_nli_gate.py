@@ -194,7 +194,7 @@ class A3NLIGate(AgentStage[GateConfig, Chooser, Gating]):
         decisions: dict[str, dict[str, Any]] = {}
         for chunk in sp.chunks(sp.views_by_stage["reranked"]):
             reason = ""
-            if is_trivial(chunk.snippet, self.config.min_word_tokens):
+            if count_tokens(" ".join(_WORDS.findall(chunk.snippet))) < self.config.min_word_tokens:
                 reason = "trivial"
             elif len(left) == self.config.max_candidates:
                 reason = "beyond max_candidates"
@@ -223,11 +223,6 @@ def coverage(chunk: ContextChunk, weights: Mapping[str, float], rarest_terms: in
     whole = fsum(nlargest(rarest_terms, weights.values()))
     held = frozenset(terms(chunk.snippet))
     return min(1.0, fsum(weight for term, weight in weights.items() if term in held) / whole) if whole else 0.0
-
-
-def is_trivial(text: str, min_word_tokens: int) -> bool:
-    """Return whether a text has fewer tokens of words than that: empty, rules and dots, a bare heading."""
-    return count_tokens(" ".join(_WORDS.findall(text))) < min_word_tokens
 
 
 def duplicates(texts: Mapping[str, str], threshold: float) -> dict[str, str]:

@@ -16,7 +16,7 @@ from ragtune.core.tokens import count_tokens
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
 from ragtune.superprompt.options import PipelineConfig
-from ragtune.superprompt.reading.text import one_line
+from ragtune.superprompt.reading.text import code_marks, one_line
 from ragtune.superprompt.rendering import prompt_md, subject_words
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
 from ragtune.superprompt.stages.base import AgentStage
@@ -37,7 +37,7 @@ none."""
 
 _DEFINITION = re.compile(r"\s{0,3}(?:[-*+]\s+)?\[\d+\]:\s")
 _NUMBER = re.compile(r"\d+")
-_FENCE = re.compile(r"\s*(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
+_FENCE = re.compile(r"\s*(?:`{3,}|~{3,})(?P<info>[^`]*)$")
 _NO_PROSE = re.compile(r" {0,3}(?:#{1,6}(?:\s|$)|\[[^\]]+\]:\s|<!--)|\W*$|\s*(?:\.\.\s|:[\w -]+:(?:\s|$))")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+|~{3,}|\^{3,}|\"{3,}|\+{3,})\s*$")
 _LITERAL = re.compile(r"\s*\.\.\s+(?:code(?:-block)?|sourcecode|parsed-literal|console|regendoc)\b|.*::\s*$")
@@ -231,7 +231,8 @@ def states(sentence: str) -> bool:
     if not sentence.isascii() and any(not word.isascii() and len(word) > _LONGEST for word in words):
         return True  # a script without blanks between words
     if " | " in sentence:
-        return len(words) >= _LEAST_CELLS
+        cells = [len(_LETTERS.findall(cell)) for cell in sentence.split(" | ")]
+        return len(words) >= _LEAST_CELLS and 2 * sum(count > 1 for count in cells) >= len(cells)
     return len(words) >= _LEAST_WORDS and bool(_ENDS.search(sentence) or _VERB.search(sentence))
 
 
@@ -260,16 +261,9 @@ def _outside_code(lines: list[str], begins_inside: bool) -> Iterator[str]:
     # Of an odd number of fences the first closes earlier code, unless it names a language.
     closes = begins_inside and len(fences) % 2 == 1 and not fences[0][1]["info"].strip()
     begin = fences[0][0] + 1 if closes else 0
-    code, is_literal = "", False
-    for line in lines[begin:]:
+    is_literal = False
+    for line, marks in zip(lines[begin:], code_marks(map(str.lstrip, lines[begin:])), strict=True):
         if is_literal and (not line.strip() or line[:1].isspace()):
             continue
-        is_literal = not code and bool(_LITERAL.match(line))
-        match = _FENCE.match(line)
-        if match and not code:
-            code = match["marks"]
-            yield ""
-        elif match and match["marks"].startswith(code) and not match["info"].strip():
-            code = ""
-        elif not code:
-            yield _QUOTE.sub("", line)
+        is_literal = not marks and bool(_LITERAL.match(line))
+        yield "" if marks else _QUOTE.sub("", line)

@@ -123,6 +123,8 @@ class A5FormatEnforcer(AgentStage[EnforcerConfig, Extractor, Format]):
         if not recipe.is_all_of(asked):
             spec = f"{spec} {self.config.as_requested.replace(_FORMAT, asked)}"
         own = [rule for rule in recipe.rules if not (details.separator != "," and "commas" in rule)]
+        if details.has_no_header:
+            spec, *own = (text.replace("with one header row", "without a header row") for text in (spec, *own))
         return Format(spec, details.shape(recipe.name, recipe.example), (*own, *rules), recipe.name)
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Format) -> None:

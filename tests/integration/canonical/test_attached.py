@@ -51,6 +51,21 @@ def test_a_table_is_searched_by_words_vectors_and_both(dsn: str, tsv: str | None
         assert connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'ragtune'").fetchone() == (0,)
 
 
+def test_odd_names_and_values_are_searched(dsn: str) -> None:
+    embedder, zeros = HashingEmbedder(dims=64), str([0] * 64)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        (kind,) = connection.execute("SELECT pg_typeof(v)::text FROM app.notes LIMIT 1").fetchone() or ("",)
+        value = zeros.replace("[", "{").replace("]", "}") if "[" in kind else zeros
+        connection.execute("INSERT INTO app.notes (key, body, v) VALUES (9, NULL, %s)", (value,))
+        connection.execute('ALTER TABLE app.notes RENAME body TO "100%s ""x"; ALTER TABLE app.notes RENAME v TO "v%"')
+    with attach(dsn, embedder, "app.notes", "key", '100%s "x', vector="v%") as table:
+        assert len(table.vector_candidates(embed(["tea"], embedder)[0], 9, Filters())) == len(TEXTS)
+        assert table.vector_candidates(embed(["?!"], embedder)[0], 9, Filters()) == []
+        assert table.lexical_candidates("ships", 5, Filters())[0].doc_id == "3"
+    with attach(dsn, embedder, "app.notes", "key", "year") as table:
+        assert [one.doc_id for one in table.lexical_candidates("3", 5, Filters())] == ["3"]
+
+
 def test_what_does_not_fit_is_one_line(dsn: str) -> None:
     with pytest.raises(CollectionMismatchError, match=r"app.notes.v has vectors of 64 dims; .* has 256"):
         attach(dsn, HashingEmbedder(), "app.notes", "key", "body", vector="v").__enter__()

@@ -6,9 +6,11 @@ from functools import partial
 import pytest
 from postgres_server import fresh_dsn
 
-from experiments.prepare.ingest import ingest
+from ragtune.canonical import chunk
+from ragtune.canonical.ingestion import ingest
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.canonical.retrievers.postgres import PostgresRetriever, collection_name
+from ragtune.canonical.sources import source_of
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus, Document
@@ -37,7 +39,8 @@ def dsn(corpus: Corpus) -> str:
     dsn = fresh_dsn()
     with PostgresDatabase(dsn) as database:
         store = database.open("tea", HashingEmbedder(), create=True)
-        ingest(corpus, store, ChunkPolicy(method="sentences", max_tokens=4))
+        policy = ChunkPolicy(method="sentences", max_tokens=4)
+        ingest(map(source_of, corpus), store, partial(chunk, policy=policy))
     return dsn
 
 

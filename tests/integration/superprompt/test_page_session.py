@@ -23,14 +23,15 @@ def session(monkeypatch: pytest.MonkeyPatch) -> PageSession:
     return session
 
 
-def test_a_collection_has_titles_before_the_texts_and_a_malformed_one_is_refused_by_line(tmp_path: Path) -> None:
+def test_a_collection_has_titles_before_the_texts_and_malformed_records_are_left_out(tmp_path: Path) -> None:
     documents = read_folder(demo_folder())
     assert len(documents) == 341
     assert documents["sourdough-01"].startswith("Tight, heavy bread and what it tells you: A heavy, gummy")
-    for lines in ("{", '{"_id": 7, "text": "x"}', '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}'):
-        (tmp_path / "corpus.jsonl").write_text(lines)
-        with pytest.raises(DatasetError, match=r"corpus.jsonl:[12]: (expected a JSON object|document id 'a' comes)"):
-            read_folder(tmp_path)
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}\nnot json\n')
+    assert read_folder(tmp_path) == {"a": "x"}
+    (tmp_path / "corpus.jsonl").write_text("{")
+    with pytest.raises(DatasetError, match=r"corpus.jsonl:1': 'no JSON object"):
+        read_folder(tmp_path)
 
 
 def test_each_refused_upload_is_named_and_the_others_are_used() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.fusion.concat import ConcatFusion
@@ -49,6 +49,11 @@ def test_a_rewrite_cannot_be_replayed(tmp_path: Path, corpus: Corpus, make_conte
     retriever = RunsRetriever(corpus, _run(tmp_path, "bm25", (corpus.doc_ids[0], 1.0)))
     with pytest.raises(ConfigError, match="cannot answer the rewrite"):
         retriever.retrieve(make_context(round="rewrite_0"), 5)
+
+
+def test_a_run_of_another_collection_is_refused_with_an_id_of_each(tmp_path: Path, corpus: Corpus) -> None:
+    with pytest.raises(DatasetError, match=f"none of the 1 documents of run file.*'ghost'.*{corpus.doc_ids[0]!r}"):
+        RunsRetriever(corpus, _run(tmp_path, "bm25", ("ghost", 1.0)))
 
 
 def test_sources_need_distinct_names_and_several_need_a_fusion(tmp_path: Path, corpus: Corpus) -> None:

@@ -36,7 +36,7 @@ def test_value_is_the_mean_of_coverage_bigrams_and_early_match(query: str, conte
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "2020", True, [1], 10**400])
 def test_what_is_no_finite_number_is_refused_by_field_and_document(value: object) -> None:
     document = ScoredDocument(id="d7", metadata={"year": value})
-    with pytest.raises(InputError, match=r"'year' of document 'd7'=.*: allowed is a number"):
+    with pytest.raises(InputError, match=r"document 'd7': year=.*: allowed is a number"):
         MetadataSignal("year").values(make_context(), [document])
 
 

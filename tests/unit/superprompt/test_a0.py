@@ -12,7 +12,7 @@ from superprompt_agents import agent_client, agent_pipeline, asked_by, semantic
 from ragtune.core.errors import StageError
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.reading.schema import MappingLadder, PromptSchema
+from ragtune.superprompt.reading.schema import PromptSchema
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
 
 CONFIG = PipelineConfig.load()
@@ -157,7 +157,6 @@ def test_a_prompt_of_a_megabyte_is_prepared(line: str) -> None:
 
 
 SCHEMA = PromptSchema.load()
-LADDER = MappingLadder(SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +177,7 @@ LADDER = MappingLadder(SCHEMA)
     ],
 )
 def test_each_rung_of_the_ladder(header: str, key: str | None, step: str) -> None:
-    mapped = LADDER.resolve(header, keywords=True)
+    mapped = SCHEMA.resolve(header, keywords=True)
     assert (mapped.key, mapped.step) == (key, step)
 
 

@@ -122,6 +122,7 @@ def test_only_whole_sentences_items_and_rows_are_quoted() -> None:
         "heading": "# Dense bread\n\nDense bread needs a longer proof.\n\nDense bread\n===\n",
         "lead": "Why bread is dense:\n\n1. the proof of dense bread was short\n2. **cold** dough\n",
         "table": "| dense bread | cause |\n|---|---|\n| dense bread | weak starter |\n| dense bread | cut off",
+        "figures": "| dense bread rises | 50 | 97% | 8 | yes |\n",
         "code": "```sh\nbake --dense bread\n```\nA dense bread is `bake --soft`d.\n",
     }
     sp = advance(agent_pipeline(chunk_memory(texts)), SuperPrompt.raw("why is my bread dense"), "a4")

@@ -106,9 +106,53 @@ def test_an_extraction_without_what_is_required_is_none(llm_server: Any, change:
         ("Return the result in the following JSON format: {}", "JSON"),
         ("Convert YAML into JSON and explain the difference", "Markdown"),
         ("Explain this error:\n\nValueError: could not decode it as JSON.", "Markdown"),
+        ("How do I create a table in PostgreSQL?", "Markdown"),
+        ("Can the client write CSV files?", "Markdown"),
+        ("Write a function that returns a list of numbers.", "Markdown"),
+        ("Explain how lists work in Python.", "Markdown"),
+        ("Explain lists, with an example in Python.", "Python code"),
+        ("Show me how to use JSON in Django", "Markdown"),
+        ("Explain in three bullet points how the cache works.", "bullet list"),
+        ("Kannst du mir die Befehle als JSON-Array ausgeben?", "JSON"),
+        ("Schreibe eine kurze E-Mail an mein Team.", "e-mail"),
+        ("Vergleiche die Speicher in einer Tabelle mit den Spalten Speicher und Preis.", "table"),
+        ("Was ist ein Pool? Bitte in genau 3 Stichpunkten antworten.", "bullet list"),
+        ("Gib mir nur den Code, um zu suchen.", "code"),
+        ("Output JSON lines with the keys name and help.", "JSON lines"),
+        ("Give me a comma-separated list of the planets.", "comma-separated items"),
     ],
 )
 def test_the_task_may_name_the_format_where_no_header_does(task: str, recipe: str) -> None:
     sp = advance(agent_pipeline(DocumentMemory()), SuperPrompt.raw(task), "a5")
     assert sp.extras["a5_decisions"]["recipe"] == recipe
     assert ("Write valid Markdown." in sp.extras["format_enforcer"]["hard_rules"]) == (recipe == "Markdown")
+
+
+@pytest.mark.parametrize(
+    ("task", "shape"),
+    [
+        ("List the planets as JSON objects; each object should have `name` and `size`.", ["name", "size"]),
+        ("Give me an array of objects (id, name) for the planets", [["id", "name"]] * 2),
+        ("Return JSON with the keys a and b and nothing else.", ["a", "b"]),
+        ('Return a JSON object like {"planet": "...", "moons": []}.', ["planet", "moons"]),
+    ],
+)
+def test_the_example_has_the_keys_of_the_request(task: str, shape: list[Any]) -> None:
+    sp = advance(agent_pipeline(DocumentMemory()), SuperPrompt.raw(task), "a5")
+    example = json.loads(sp.extras["format_enforcer"]["example_shape"])
+    assert ([list(item) for item in example] if isinstance(example, list) else list(example)) == shape
+
+
+def test_a_separator_and_long_column_names_are_those_of_the_request() -> None:
+    task = "Export the planets as a semicolon-separated CSV file with header row name;when to see."
+    sp = advance(agent_pipeline(DocumentMemory()), SuperPrompt.raw(task), "a5")
+    assert sp.extras["format_enforcer"]["example_shape"] == "name;when to see\nvalue;value"
+
+
+def test_csv_without_a_header_row_and_one_sentence_are_as_requested() -> None:
+    task = "Return a CSV with columns date, amount - no header row."
+    made = advance(agent_pipeline(DocumentMemory()), SuperPrompt.raw(task), "a5").extras["format_enforcer"]
+    assert made["example_shape"] == "value,value"
+    assert "with one header row" not in str(made)
+    short = advance(agent_pipeline(DocumentMemory()), SuperPrompt.raw("Is it dense? Answer in one sentence."), "a5")
+    assert "Length: one sentence." in short.extras["format_enforcer"]["hard_rules"]

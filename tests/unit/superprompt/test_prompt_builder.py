@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.reading.text import BLOCKS, escape_borders, fenced
-from ragtune.superprompt.rendering import last_pairs
+from ragtune.superprompt.rendering import conversation_md
 from ragtune.superprompt.stages.prompt_builder import PromptBuilder
 
 Make = Callable[..., Pipeline]
@@ -95,7 +95,7 @@ def test_s_ctx_is_not_edited(reach: Reach) -> None:
 @pytest.mark.parametrize("pairs", [0, 2, 10])
 def test_the_conversation_is_capped_in_pairs_and_oldest_first(reach: Reach, make_pipeline: Make, pairs: int) -> None:
     turns = [Turn(role=role, content=f"{role} {i}") for i in range(4) for role in ("user", "assistant")]
-    assert last_pairs([*turns[1:4], turns[0]], 2) == [turns[2], turns[3], turns[0]]
+    assert conversation_md([*turns[1:4], turns[0]], 2) == conversation_md([turns[2], turns[3], turns[0]], 2)
     config = PipelineConfig.load(n4_recent_conv_max_pairs=pairs)
     pipeline = make_pipeline(config)
     built = pipeline.run_all(SuperPrompt.raw("Task: sing", turns))
