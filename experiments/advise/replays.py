@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,14 +25,17 @@ from experiments.datasets.dataset import Dataset, Qrels
 from experiments.evaluate.baselines import agreement, by_agreement
 from experiments.evaluate.curves import FloatArray, latest
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.rankings import together
 from experiments.evaluate.record import UNITS, BaselineReplay, QueryRecord
 from experiments.replay.build import Session, session_for
 from experiments.replay.executors import executed
 from experiments.replay.records import is_free, records_of
 from experiments.report.prices import Work
 from ragtune.core.errors import ConfigError
+from ragtune.core.output import rankings_of
 from ragtune.core.policy.defaults import AUTO, TRUST
-from ragtune.estimators.interpolation import WEIGHT
+from ragtune.core.pool.ordering import Ordering
+from ragtune.estimators.interpolation import WEIGHT, interpolated
 from ragtune.estimators.posterior.correlation import SourceCorrelation
 
 SELF_CHOSEN = ("tracking=none", "budget=tight", "budget.max_reranker_docs=null")
@@ -144,7 +147,7 @@ def replay_all(
     queries = session.dataset.judged
     judged = bool(session.dataset.qrels)
     require_queries(len(queries), judged=judged)
-    everything = _records(session, queries)
+    everything, by_weight = _read_in_full(session, queries, weights if judged else ())
     if judged:
         dataset, meter = session.dataset, Measures(measures, session.dataset.qrels)
     else:
@@ -160,15 +163,20 @@ def replay_all(
         measured = meter.names if judged else []
         return _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), measured, qrels)
 
-    known: dict[PolicyOption, PolicyCurve] = {}
+    known = {
+        option: _curve(option, records, budgets, meter)
+        for weight, records in by_weight.items()
+        for option in (one.fitted(weight, weight) for one in candidates if one.policy == INTERPOLATED)
+    }
 
     def fit(policy: str, name: str, values: Sequence[float], default: float) -> Setting:
         one = next((one for one in candidates if one.policy == policy), None)
         if one is None or not judged or len(values) == 1:
             return Setting(values[0] if len(values) == 1 else default)
-        tried = list(executed(_replayed, [job(one.fitted(x, x), dataset.qrels) for x in values], processes))
-        known.update((curve.candidate, curve) for curve in tried)
-        means = {getattr(curve.candidate, name): curve.values[:, :, 0].mean(axis=1) for curve in tried}
+        options = [one.fitted(x, x) for x in values]
+        jobs = [job(each, dataset.qrels) for each in options if each not in known]
+        known.update((curve.candidate, curve) for curve in executed(_replayed, jobs, processes))
+        means = {getattr(each, name): known[each].values[:, :, 0].mean(axis=1) for each in options}
         level, seed = config["bootstrap"]["level"], config["seed"]
         return choose_setting({x: means[x] for x in values}, default, level=level, seed=seed)
 
@@ -224,6 +232,24 @@ def _best(table: FloatArray, default: int) -> int:
     """The column with the best mean; the default where none is better."""
     means = np.round(table.mean(axis=0), 12)
     return int(np.argmax(means)) if means.max() > means[default] else default
+
+
+def _read_in_full(
+    session: Session, queries: Sequence[str], weights: Sequence[float]
+) -> tuple[list[QueryRecord], dict[float, list[QueryRecord]]]:
+    """The records of fixed depth, and by weight those of interpolated fixed depth: it reads the same, ranked anew."""
+    everything: list[QueryRecord] = []
+    by_weight: dict[float, list[QueryRecord]] = {weight: [] for weight in weights}
+    for query_id in queries:
+        output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
+        everything.append(record := QueryRecord.of(output, traced=False))
+        for weight, records in by_weight.items():
+            steps = []
+            for step in output.history:
+                keys = interpolated(step.columns.priorities, step.columns.scores, weight)
+                steps.append(replace(step, columns=step.columns._replace(posteriors=keys), ordering=Ordering.POSTERIOR))
+            records.append(replace(record, rankings=together(rankings_of(steps), len(record.doc_ids))))
+    return everything, by_weight
 
 
 def _replayed(job: _Job) -> PolicyCurve:

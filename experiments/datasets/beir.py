@@ -158,13 +158,9 @@ class BeirDataset(DatasetLoader):
         if self._judgments is None:
             return assemble(self.name, corpus, self._queries(), None).every(self.every)
         qrels = read_qrels(self._judgments)
-        others = [read_qrels(file) for file in self._other_judgments]
-        queries = self._queries()
-
-        def is_ours(query_id: str) -> bool:
-            return query_id in qrels or not any(query_id in other for other in others)
-
-        queries = {query_id: text for query_id, text in queries.items() if is_ours(query_id)}
+        rows = (row for file in self._other_judgments for row in read_records(file, _SCHEMA))
+        others = {id_of(query_id, where, "query-id") for where, (query_id, *_) in rows} - qrels.keys()
+        queries = {query_id: text for query_id, text in self._queries().items() if query_id not in others}
         return assemble(self.name, corpus, queries, qrels).every(self.every)
 
     def _read(self) -> Corpus:

@@ -75,6 +75,13 @@ def words_or_pairs(text: str) -> list[str]:
     return found
 
 
+def words_in_bytes(text: str) -> bytes:
+    """The words of :func:`words_or_pairs` in UTF-8, with blanks between them, in any number."""
+    if text.isascii():
+        return text.encode().translate(_LATIN)
+    return " ".join(words_or_pairs(text)).encode("utf-8", "surrogatepass")
+
+
 def _pairs(characters: Sequence[str]) -> list[str]:
     return list(map("".join, pairwise(characters))) if len(characters) > 1 else list(characters)
 

@@ -16,7 +16,7 @@ from ragtune import __version__
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError, RagtuneError
 from ragtune.services import status
-from ragtune.services.dialects.table import BY_PATH, DIALECTS, dialect_of, has_field, problem_at
+from ragtune.services.dialects.table import BY_PATH, DIALECTS, dialect_of, fields_of, problem_at
 from ragtune.services.errors import KINDS, MEDIA_TYPE, AdapterError, Problem, headers_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.metrics import PATH
@@ -120,9 +120,10 @@ def _rerank_endpoint(
 
     async def endpoint(request: Request) -> Response:
         def choose(data: bytes) -> tuple[Operation[Any], Any]:
-            if block is not None and has_field(data, ("candidates",)):
+            fields = fields_of(data)
+            if block is not None and "candidates" in fields:
                 return block, runner.service
-            request.state.dialect = dialect = dialect_of(path, data)
+            request.state.dialect = dialect = dialect_of(path, fields)
             return dialect.operation, ranker
 
         data = await _read_body(request)

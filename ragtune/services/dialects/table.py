@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -230,19 +230,19 @@ for _dialect in DIALECTS:
         BY_PATH.setdefault(_path, []).append(_dialect)
 
 
-def dialect_of(path: str, data: bytes) -> Dialect:
-    """The dialect of a request at one of the paths."""
-    first, *others = BY_PATH[path]
-    return next((dialect for dialect in others if has_field(data, dialect.marks)), first)
-
-
-def has_field(data: bytes, names: Iterable[str]) -> bool:
-    """Whether the body of a request is an object with one of these fields."""
+def fields_of(data: bytes) -> Mapping[str, Any]:
+    """The fields in the body of a request; none where it is no object in JSON."""
     try:
         given = from_json(data)
     except ValueError:
-        return False
-    return isinstance(given, dict) and any(name in given for name in names)
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+def dialect_of(path: str, fields: Mapping[str, Any]) -> Dialect:
+    """The dialect of a request at one of the paths."""
+    first, *others = BY_PATH[path]
+    return next((dialect for dialect in others if not fields.keys().isdisjoint(dialect.marks)), first)
 
 
 def problem_at(path: str, error: Exception, dialect: Dialect | None = None) -> Problem:

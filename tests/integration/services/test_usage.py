@@ -9,6 +9,7 @@ import pytest
 
 from ragtune.cli.main import main
 from ragtune.core.errors import ConfigError
+from ragtune.embedders.passages import Passages
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.chain import ServedRanking
 from ragtune.services.payloads import RerankQuery
@@ -52,6 +53,16 @@ def test_a_file_that_cannot_be_written_loses_no_answer_and_no_amount(
     assert ask(server).answered_by == "length"
     assert written(file) == 25  # with what was in memory
     assert ask(server).stop.reason == "over_limit"
+
+
+def test_documents_in_passages_count_by_the_passages_that_may_be_read(file: Path) -> None:
+    model = FunctionReranker(lambda query, texts: [len(text) / 100 for text in texts])
+    usage, passages = KeyUsage(file, {"docs": 25}), Passages(4, most=2)
+    with RerankServer(model, "length", usage=usage, passages=passages) as server:
+        answer = server.rank(
+            RerankQuery(query="tea", documents=["Bread is baked. Salt is mined. Tea is green.", "tea"])
+        )
+    assert (answer.answered_by, written(file)) == ("length", 3)
 
 
 def test_a_file_that_cannot_be_read_gives_the_first_stages_order(

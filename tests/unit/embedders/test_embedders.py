@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,15 +114,18 @@ TEXTS = (
     "the",
     "na\u00efve caf\u00e9 \u03b2-carotene",
     "\u7dd1\u8336\u306e\u5165\u308c\u65b9 tea",
+    "tea \u0447\u0430\u0439, \u03a3\u0391\u03a3 and Stra\u00dfe",
+    "tea leaves " * 10_000,
 )
 
 
-def test_columns_and_weights_are_those_of_scikit_learn() -> None:
+@pytest.mark.parametrize("texts", [TEXTS, [f"{text} tea" for text in TEXTS]], ids=["new words", "known words"])
+def test_columns_and_weights_are_those_of_scikit_learn(texts: Sequence[str]) -> None:
     hashing = HashingVectorizer(analyzer=terms, n_features=2**20, norm=None, alternate_sign=False)
-    expected = hashing.transform(TEXTS)
+    expected = hashing.transform(texts)
     expected.data = 1.0 + np.log(expected.data)
     expected = normalize(expected)
-    found = CandidateVectors().of([PoolItem(str(i), text) for i, text in enumerate(TEXTS)])
+    found = CandidateVectors().of([PoolItem(str(i), text) for i, text in enumerate(texts)])
     for part in ("indptr", "indices", "data"):
         assert np.array_equal(getattr(found, part), getattr(expected, part))
 
