@@ -7,7 +7,7 @@ import gzip
 import json
 import reprlib
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedWriter, BytesIO
@@ -170,11 +170,17 @@ def _write_records(folder: Path, records: Iterable[QueryRecord]) -> None:
     file, traces = folder / "run.trec", folder / "traces.jsonl.gz"
     with naming(file), file.open("w", encoding="utf-8", newline="\n") as out, _packed(traces) as packed:
         for record in records:
-            for place, doc_id in enumerate(ranking := record.ranking):
-                require_id(doc_id, "retrieved document")
-                out.write(f"{record.query_id} Q0 {doc_id} {place + 1} {len(ranking) - place} ragtune\n")
+            out.write(_in_trec(record.query_id, record.ranking))
             with naming(traces):
                 packed.write(record.trace.encode() + b"\n")
+
+
+def _in_trec(query_id: str, ranking: Sequence[str]) -> str:
+    letters, n = "".join(ranking), len(ranking)
+    if not (letters.isascii() and letters.isprintable() and " " not in letters and all(ranking)):
+        for doc_id in ranking:
+            require_id(doc_id, "retrieved document")
+    return "".join([f"{query_id} Q0 {doc_id} {i + 1} {n - i} ragtune\n" for i, doc_id in enumerate(ranking)])
 
 
 @contextmanager

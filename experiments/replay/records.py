@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -70,17 +70,17 @@ def replay(
     upcoming = iter(query_ids)
     query_id = next(upcoming, None)
 
-    def conclude() -> None:
+    def conclude(fresh: Mapping[str, QueryRecord]) -> None:  # reading these from the journal takes longer
         nonlocal query_id
         while query_id is not None and query_id in journal.finished:
-            finish(journal.finished[query_id])
+            finish(fresh[query_id] if query_id in fresh else journal.finished[query_id])
             query_id = next(upcoming, None)
 
-    conclude()
+    conclude({})
     progress(len(journal.finished), len(query_ids))
     for records in executor.run(partial(replay_shard, config), todo):
         journal.append(*records)
-        conclude()
+        conclude({record.query_id: record for record in records})
         progress(len(journal.finished), len(query_ids))
 
 
