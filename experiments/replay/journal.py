@@ -51,6 +51,9 @@ class StoredRecords(Mapping[str, R]):
         at, length = self._places[query_id]
         return self._parsed(os.pread(self._descriptor, length, at))
 
+    def __contains__(self, query_id: object) -> bool:  # Mapping's own reads the record
+        return query_id in self._places
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
 
