@@ -4,7 +4,8 @@ A check for continuous integration, from the files of two runs:
 
     ragtune gate BASE CANDIDATE --measure nDCG@10 --max-loss 0.005 --unit docs
 
-Exit codes: 0 fine, 1 worse, 2 cannot tell from these queries, 64 bad input (with an error, and no JUnit XML).
+Exit codes: 0 fine, 1 worse (or a failure, with an error), 2 cannot tell from these queries, 64 bad input (with an
+error, and no JUnit XML).
 """
 
 from __future__ import annotations

@@ -90,6 +90,7 @@ def test_a_strangers_package_gets_its_line_twice_with_the_same_bytes(
     assert len(re.findall(line, capsys.readouterr().out, re.MULTILINE)) == 6  # two boards of three units
     for name in ("halves.json", "gar.json", "fixed_depth.json", "index.html"):
         assert (board / name).read_bytes() == (other / name).read_bytes()
+    assert "CPU ms" not in (board / "leaderboard.tex").read_text(encoding="utf-8")  # nor is the note on it
 
 
 @NEEDS_CHROMIUM
