@@ -77,12 +77,12 @@ class PolicyRequest:
 
 def readable(closed: Sequence[str], roots: Sequence[str]) -> Callable[[Any], bool]:
     """Whether a path may be read: code, and any file below ``roots``; exact strings only."""
-    code, devices, text = CODE, (*DEVICES, *sys.path), str
+    code, devices, text, kind = CODE, (*DEVICES, *sys.path), str, type
     shut, opened = tuple(f"{folder}/" for folder in closed), (*MACHINE, *(f"{folder}/" for folder in roots))
 
     def may_read(path: Any) -> bool:
-        if type(path) is not text or "/../" in path or text.startswith(path, shut):
-            return type(path) is int  # which is open already
+        if kind(path) is not text or "/../" in path or "/./" in path or "//" in path or text.startswith(path, shut):
+            return kind(path) is int  # which is open already
         return path in devices or text.startswith(path, opened) or text.endswith(path, code)
 
     return may_read
@@ -93,7 +93,7 @@ def guard(may_read: Callable[[Any], bool], out: int) -> Callable[[str, tuple[Any
 
     It holds what it calls, since a policy can replace the names of every module.
     """
-    native, events, text = NATIVE, CLOSED, str
+    native, events, text, kind = NATIVE, CLOSED, str, type
     write, end, dumps, writing = os.write, os._exit, json.dumps, os.O_WRONLY | os.O_RDWR
 
     def refuse(what: str, *_: Any) -> None:
@@ -107,7 +107,7 @@ def guard(may_read: Callable[[Any], bool], out: int) -> Callable[[str, tuple[Any
             refuse(f"used {event}")
         if event == "open":
             path, flags = arguments[0], arguments[2]
-            is_written = flags & writing and path != "/dev/null" and type(path) is not int
+            is_written = flags & writing and path != "/dev/null" and kind(path) is not int
             if is_written or not may_read(path):
                 refuse(f"{'wrote' if is_written else 'opened'} {text.rpartition(text(path), '/')[2]}")
 
