@@ -18,11 +18,12 @@ CLOSED = (
     *("subprocess.", "pty.spawn", "socket.", "ctypes.dlsym", "sqlite3.connect", "gc.get_", "shutil."),
     *("os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.mkdir", "os.symlink", "os.link"),
     *("os.rename", "os.remove", "os.rmdir", "os.truncate", "os.utime", "os.setxattr", "os.chmod"),
+    *("fork_exec", "shm_open"),
 )
 """Events of other programs, of the network, of other memory, and of files that would outlast the replay."""
 
 UNHEARD = {"_posixsubprocess": "fork_exec", "_posixshmem": "shm_open"}
-"""Functions that raise no event, by their modules."""
+"""Functions that raise no event, by their modules: they get one of their name."""
 
 CODE = (".py", ".pyc", ".so", "/entry_points.txt", "/METADATA")
 DEVICES = (
@@ -75,44 +76,47 @@ class PolicyRequest:
         return [doc_id for doc_id, spent in zip(ids, sums, strict=True) if spent <= most][: self.window]
 
 
-def readable(closed: Sequence[str], roots: Sequence[str]) -> Callable[[Any], bool]:
-    """Whether a path may be read: code, and any file below ``roots``; exact strings only."""
-    code, devices, text = CODE, (*DEVICES, *sys.path), str
-    shut, opened = tuple(f"{folder}/" for folder in closed), (*MACHINE, *(f"{folder}/" for folder in roots))
+def guard(closed: Sequence[str], roots: Sequence[str], out: int) -> Callable[[str, tuple[Any, ...]], None]:
+    """An audit hook that ends the process where the policy reaches for anything but code and files below ``roots``.
 
-    def may_read(path: Any) -> bool:
-        if type(path) is not text or "/../" in path or text.startswith(path, shut):
-            return type(path) is int  # which is open already
-        return path in devices or text.startswith(path, opened) or text.endswith(path, code)
-
-    return may_read
-
-
-def guard(may_read: Callable[[Any], bool], out: int) -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook that ends the process where the policy reaches for anything but its own code.
-
-    It holds what it calls, since a policy can replace the names of every module.
+    It holds what it calls, since a policy can replace the names of every module. What it holds are defaults that cannot
+    be changed, no cells or functions of Python: a policy may reach its frame.
     """
-    native, events, text = NATIVE, CLOSED, str
-    write, end, dumps, writing = os.write, os._exit, json.dumps, os.O_WRONLY | os.O_RDWR
 
-    def refuse(what: str, *_: Any) -> None:
-        write(out, (dumps({"cheat": what}) + "\n").encode())
-        end(1)
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+    def hook(
+        event: str,
+        arguments: tuple[Any, ...],
+        kind: Any = type,
+        text: Any = str,
+        write: Any = os.write,
+        end: Any = os._exit,
+        native: Any = NATIVE,
+        events: Any = CLOSED,
+        shut: Any = tuple(f"{folder}/" for folder in closed),
+        opened: Any = (*MACHINE, *(f"{folder}/" for folder in roots)),
+        code: Any = CODE,
+        devices: Any = (*DEVICES, *sys.path),
+        writing: int = os.O_WRONLY | os.O_RDWR,
+        out: int = out,
+    ) -> None:
+        what = f"used {event}" if text.startswith(event, events) else ""
         if event == "import" and text.partition(arguments[0], ".")[0] in native:
             raise ImportError(f"{arguments[0]} is closed to policies: it opens files without Python's knowledge")
-        if text.startswith(event, events):
-            refuse(f"used {event}")
-        if event == "open":
+        if event == "open" and kind(arguments[0]) is not int:  # which is open already
             path, flags = arguments[0], arguments[2]
-            is_written = flags & writing and path != "/dev/null" and type(path) is not int
-            if is_written or not may_read(path):
-                refuse(f"{'wrote' if is_written else 'opened'} {text.rpartition(text(path), '/')[2]}")
+            name = text.rpartition(path, "/")[2] if kind(path) is text else "bytes"
+            if kind(path) is not text or kind(flags) is not int:
+                what = f"opened {name}"
+            elif flags & writing and path != "/dev/null":
+                what = f"wrote {name}"
+            else:
+                is_hidden = "/../" in path or "/./" in path or "//" in path or text.startswith(path, shut)
+                is_open = path in devices or text.startswith(path, opened) or text.endswith(path, code)
+                what = f"opened {name}" if is_hidden or not is_open else ""
+        if what:
+            write(out, b'{"cheat": "%s"}\n' % text.encode(what, "ascii", "replace").replace(b'"', b"'"))
+            end(1)
 
-    for module, name in UNHEARD.items():
-        setattr(import_module(module), name, partial(refuse, f"used {name}"))
     return hook
 
 
@@ -128,7 +132,9 @@ def main() -> None:
 
     start = json.loads(questions.readline())
     sys.path[:], sys.dont_write_bytecode = start["path"], True
-    sys.addaudithook(guard(readable(start["closed"], start["roots"]), out))
+    for module, name in UNHEARD.items():
+        setattr(import_module(module), name, partial(sys.audit, name))
+    sys.addaudithook(guard(start["closed"], start["roots"], out))
     message: dict[str, Any] = {"ready": True}
     try:
         policy = reduce(getattr, start["attr"].split("."), import_module(start["module"]))()  # type: ignore[operator]

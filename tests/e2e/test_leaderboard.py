@@ -11,6 +11,7 @@ import pytest
 from command_line import ROOT
 from web_pages import NEEDS_CHROMIUM, browser_page
 
+from experiments.leaderboard.child import guard
 from ragtune.cli.main import main
 
 PAGE = (ROOT / "docs" / "howto" / "leaderboard.md").read_text(encoding="utf-8")
@@ -29,6 +30,8 @@ SCORES = ROOT / "ragtune" / "data" / "demo" / "scores" / "minilm.parquet"
 CHEATS = {
     f"open({str(SCORES)!r}, 'rb')": "it opened minilm.parquet",
     f"__import__('os').path.realpath = str; open({str(SCORES)!r}, 'rb')": "it opened minilm.parquet",
+    f"__import__('builtins').type = lambda _: int; open({str(SCORES)!r}, 'rb')": "it opened minilm.parquet",
+    f"import sys; sys.audit('open', 'x.py', '', None); open({str(SCORES)!r}, 'rb')": "it opened",
     f"import os; os.open({str(SCORES)[1:]!r}, 0, dir_fd=os.open('/', 0))": "it opened",
     f"__import__('os').symlink({str(SCORES)!r}, '/tmp/scores')": "it used os.symlink",
     "__import__('os').mkdir('/tmp/what-i-learned')": "it used os.mkdir",
@@ -69,6 +72,14 @@ def test_a_cheat_is_refused_in_one_line(
     (error,) = re.findall(r"^error: .*", capfd.readouterr().err, re.MULTILINE)
     assert re.match(f"error: policy 'cheat' .*{CHEATS[cheat]}", error)
     assert not (board / "cheat.json").exists()
+
+
+@pytest.mark.parametrize("spelling", ["", "/", "./", "other/../"])
+def test_a_closed_folder_beside_installed_code_has_no_other_spelling(spelling: str) -> None:
+    hook, said = guard(["/site/ragtune/data"], ["/site"], 1), list[bytes]()
+    for path in ("words.txt", f"{spelling}ragtune/data/qrels.tsv"):
+        hook("open", (f"/site/{path}", "r", 0), write=lambda _, text: said.append(text), end=int)
+    assert said == [b'{"cheat": "opened qrels.tsv"}\n']
 
 
 def test_a_strangers_package_gets_its_line_twice_with_the_same_bytes(
