@@ -46,6 +46,7 @@ def write_data(folder: Path) -> None:
 def write_all(model: str, database: Path) -> None:
     write_data(Path("DIR"))
     Path("notes").symlink_to("DIR")
+    Path("docs").symlink_to(ROOT / "docs")
     Path("MODEL").symlink_to(model)
     for name in ("data", "results", "OUT"):
         Path(name).mkdir()
