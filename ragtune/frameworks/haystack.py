@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from ragtune.core.arguments import check_count
@@ -16,7 +17,6 @@ try:
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.core.errors import SerializationError
     from haystack.utils import deserialize_callable, serialize_callable
-    from haystack.utils.misc import _deduplicate_documents  # as all rankers of Haystack do
 except ImportError as error:
     raise MissingExtraError("ragtune.frameworks.haystack", "haystack") from error
 
@@ -52,7 +52,11 @@ class BudgetedRanker:
         ``meta["estimated"]`` is true where it is an estimate. Of documents with the same id the one with the highest
         score is kept, as by Haystack's rankers.
         """
-        documents = _deduplicate_documents(documents)
+        best: dict[str, Document] = {}
+        for document in documents:
+            if document.id not in best or _score(document) > _score(best[document.id]):
+                best[document.id] = document
+        documents = list(best.values())
         ranking = self._reranker.rank(
             query,
             [document.content for document in documents],  # type: ignore[misc]  # one without is refused by name
@@ -90,3 +94,7 @@ class BudgetedRanker:
         if isinstance(model, dict):
             arguments = {**arguments, "model": deserialize_callable(model[_FUNCTION])}
         return default_from_dict(cls, {**data, "init_parameters": arguments})
+
+
+def _score(document: Document) -> float:
+    return -inf if document.score is None else document.score

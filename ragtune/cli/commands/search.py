@@ -5,8 +5,8 @@
 Each result has its rank, source, headings and score, and the sentences that match best, with the question's words
 marked. The default mode is hybrid for a collection with fitted weights or an embedder of meanings, else lexical.
 
---fit FILE measures all modes on labelled questions, fits the weights of a fusion by scores, and keeps them with the
-collection. FILE has JSON lines: {"question": "...", "docs": ["id of an answering document", ...]}.
+--fit FILE measures all modes on labelled questions, and keeps the best fusion, by ranks or scores, with the
+collection; of a table nothing is kept. FILE has JSON lines: {"question": "...", "docs": ["id of an answer", ...]}.
 
 Exit code 0 done, 2 bad input, 1 a failing database.
 """
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", type=int, default=5, metavar="N", help="results")
     parser.add_argument("--where", action="append", default=[], metavar="NAME=VALUE", help="equal metadata; repeatable")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
-    parser.add_argument("--fit", metavar="FILE", type=Path, help="labelled questions, for weights of the fusion")
+    parser.add_argument("--fit", metavar="FILE", type=Path, help="labelled questions, to choose the fusion")
     table = parser.add_argument_group("an existing table, which is only read")
     table.add_argument("--table", metavar="SCHEMA.TABLE", help="a table or view")
     table.add_argument("--id", metavar="COLUMN", default="id", help="its ids")

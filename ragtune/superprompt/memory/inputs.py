@@ -39,7 +39,7 @@ def read_folder(folder: str | Path) -> Documents:
     for place, reason in files.skipped.items():
         _log.warning("skipped: %s: %s", place, reason)
     if not texts:
-        raise DatasetError(f"{str(folder)!r} holds no document that can be read: {files.skipped}")
+        raise DatasetError(f"{str(folder)!r} holds no document that can be read ({len(files.skipped)} skipped)")
     return texts
 
 
