@@ -39,7 +39,9 @@ def read_folder(folder: str | Path) -> Documents:
     for place, reason in files.skipped.items():
         _log.warning("skipped: %s: %s", place, reason)
     if not texts:
-        raise DatasetError(f"{str(folder)!r} holds no document that can be read ({len(files.skipped)} skipped)")
+        first = next((f": skipped {place!r}: {reason!r}" for place, reason in files.skipped.items()), "")
+        more = f" and {len(files.skipped) - 1} more" if len(files.skipped) > 1 else ""
+        raise DatasetError(f"{str(folder)!r} holds no document that can be read{first}{more}")
     return texts
 
 
