@@ -15,17 +15,7 @@ FOLDER = "log"
 
 
 def write_sample(log: Path, folder: Path, max_docs: int, seed: int) -> list[str]:
-    """Sample requests, write them below ``folder``, and return the overrides of ``ragtune run`` that replay them.
-
-    Args:
-        log: JSON lines, each a body of the rerank API: query, documents, and scores where the first stage has some.
-        folder: where to write ``corpus.jsonl``, ``queries.jsonl`` and a run for each first stage.
-        max_docs: candidates of all sampled requests together; requests are drawn at random until one does not fit.
-        seed: of the draws.
-
-    Raises:
-        InputError: if the log cannot be read, a line is no request, or the first one drawn has too many candidates.
-    """
+    """Sample requests, write them below ``folder``, and return the overrides of ``ragtune run`` that replay them."""
     taken = sample_log(log, max_docs, seed)
     return _write([(str(at + 1), request) for at, request in taken], folder)
 

@@ -44,13 +44,7 @@ class Batch:
 
 
 def explained(run: FinishedRun, query_id: str, doc_id: str | None = None) -> Iterator[str]:
-    """Lines that say where a document came from, what was expected of it, when it was scored or why not.
-
-    Without a document, they say what was reranked for the query, batch by batch.
-
-    Raises:
-        ConfigError: if the query or document is unknown, or the reranker is a live one, which would be paid again.
-    """
+    """Lines that say why a document is where it is; without a document, what was reranked, batch by batch."""
     if doc_id is None:
         yield from _steps(run, query_id)
         return

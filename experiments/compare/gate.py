@@ -36,18 +36,7 @@ class GateFinding:
 def findings(
     base: FinishedRun, candidate: FinishedRun, measure: str, max_loss: float, unit: Unit, max_rise: float
 ) -> list[GateFinding]:
-    """Judge a candidate's quality and cost against those of the base, query by query.
-
-    Args:
-        measure: one that both runs have.
-        max_loss: of the measure's mean, >= 0. Fine: the interval of the difference is above -max_loss. Worse: it is
-            below. Else these queries cannot decide.
-        unit: of the cost.
-        max_rise: of the mean cost, as a share of the base's, >= 0.
-
-    Raises:
-        ConfigError: if the runs cannot be compared, or lack the measure.
-    """
+    """Judge a candidate's quality and cost against the base's; ``max_rise`` is a share of the base's mean cost."""
     require_comparable([base, candidate])
     for run in (base, candidate):
         if measure not in run.summary.measures:

@@ -33,14 +33,7 @@ class _Archive(FileIO):
 
 
 def unpacked(source: str) -> str:
-    """Return the folder with the content of a pack, in BEIR's layout. A pack is unpacked once, by its digest.
-
-    Args:
-        source: a file, or the URL of one whose name ends in its digest, as ``ragtune pack`` names it.
-
-    Raises:
-        DatasetError: if the pack is missing, or is not what its name or its manifest declares.
-    """
+    """Return the folder with the content of a pack, in BEIR's layout. A pack is unpacked once, by its digest."""
     is_url, named = source.startswith(("http://", "https://")), re.search(r"-([0-9a-f]{64})\.tar$", source)
     if is_url and not named:
         raise DatasetError(f"pack {source!r}: allowed are URLs that end in -SHA256.tar, as ragtune pack names a file")

@@ -71,11 +71,7 @@ def paper_names() -> list[str]:
 
 
 def load_paper(name: str) -> Paper:
-    """Read ``conf/paper/NAME.yaml`` or the path of a YAML file.
-
-    Raises:
-        ConfigError: there is no such file, it cannot be read, or it names unknown keys, settings or inputs.
-    """
+    """Read ``conf/paper/NAME.yaml`` or the path of a YAML file."""
     file = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     if not file.is_file():
         allowed = ["all", *paper_names()]
