@@ -38,7 +38,7 @@ _LATIN = "".join(chr(i).lower() if chr(i).isalnum() or chr(i) == "_" else " " fo
 
 
 def _latin_letters(text: str) -> str | None:
-    """A text in Latin-1 and common marks in lower case, with blanks for all marks; None of any other text."""
+    """A text in Latin-1 and common marks, in lower case with blanks for marks; None of any other text."""
     if not text.isascii():
         for mark in _COMMON:
             text = text.replace(mark, " ")
@@ -48,33 +48,27 @@ def _latin_letters(text: str) -> str | None:
         return None
 
 
-def _latin_words(text: str) -> list[str] | None:
-    """Runs of any length, in a fifth of a pattern's time; None of a text with other letters."""
-    letters = _latin_letters(text)
-    return None if letters is None else letters.split()
-
-
 def plain_words(text: str) -> list[str]:
     """Runs of characters, of which single ones have no term; combining marks end a run, as in version 1."""
-    words = _latin_words(text)
-    return _PLAIN.findall(text.lower()) if words is None else words
+    letters = _latin_letters(text)
+    return _PLAIN.findall(text.lower()) if letters is None else letters.split()
 
 
 def marked_words(text: str) -> list[str]:
     """As :func:`plain_words`, with their combining marks, such as the vowel signs of Hindi."""
-    words = _latin_words(text)
-    return _with_marks().findall(text.lower()) if words is None else words
+    letters = _latin_letters(text)
+    return _with_marks().findall(text.lower()) if letters is None else letters.split()
 
 
 def words_or_pairs(text: str) -> list[str]:
     """As :func:`marked_words`, and pairs of neighbouring characters (NFKC) where a script shows no words."""
-    if (words := _latin_words(text)) is not None:
-        return words
+    if (letters := _latin_letters(text)) is not None:
+        return letters.split()
     found: list[str] = []
     if not _IS_UNSPACED.search(text):
         for is_ascii, parts in groupby(text.split(), str.isascii):  # a pattern takes ten times as long
             part = " ".join(parts)
-            found += (_latin_words(part) if is_ascii else None) or _with_marks().findall(part.lower())
+            found += (words_or_pairs(part) if is_ascii else None) or _with_marks().findall(part.lower())
         return found
     for run, word in _unspaced_or_marked().findall(_folded(text)):
         found += [word] if word else _pairs(_characters().findall(run))

@@ -67,8 +67,7 @@ def _rows_of(texts: Sequence[str]) -> Iterator[tuple[Any, Any]]:
     terms = np.sort((places * _COLUMNS + columns)[columns >= 0])
     firsts = np.diff(terms, prepend=-1).nonzero()[0]
     values = 1.0 + np.log(np.diff(firsts, append=len(terms)))
-    places = terms[firsts] // _COLUMNS
-    columns = (terms[firsts] - places * _COLUMNS).astype(np.int32)
+    places, columns = terms[firsts] // _COLUMNS, (terms[firsts] & (_COLUMNS - 1)).astype(np.int32)
     values /= np.sqrt(np.bincount(places, values * values, len(texts)))[places]
     for begin, end in pairwise(places.searchsorted(range(len(texts) + 1)).tolist()):
         yield columns[begin:end].copy(), values[begin:end].copy()

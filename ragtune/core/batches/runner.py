@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any, TypeVar
 
 import numpy as np
@@ -126,12 +125,11 @@ class BatchRunner:
 
     def _expected_ms(self, said_ms: float, docs: int, strategy: str, context: RAGtuneContext, book: BatchBook) -> float:
         """The learned time, where time is limited; the reranker's own estimate until a batch was seen."""
-        tracker = context.tracker
-        if not tracker.clock.is_real or self._simulates_time[strategy] or tracker.time_left_ms == inf:
+        if not context.tracker.clock.is_real or self._simulates_time[strategy] or context.time_left_ms == np.inf:
             return said_ms
         learned_ms = self._paces[strategy].expect(docs)
         expected = said_ms if learned_ms is None else learned_ms
-        if expected <= tracker.time_left_ms:
+        if expected <= context.tracker.time_left_ms:
             return expected
         if strategy in self._starved and docs == 1 and not book.has_sent(strategy):
             return 0.0

@@ -109,10 +109,9 @@ _HUGE = 1e150  # numbers above it have squares that no float holds
 
 def squarable(values: FloatArray, axis: int | None = None) -> FloatArray:
     """The values, divided by the largest of them, or of those along an axis, where their squares were too large."""
-    sizes = np.abs(values)
-    if sizes.max(initial=0.0) <= _HUGE:
+    largest = np.abs(values).max(axis=axis, keepdims=True, initial=0.0)
+    if largest.max(initial=0.0) <= _HUGE:
         return values
-    largest = sizes.max(axis=axis, keepdims=True, initial=0.0)
     return values / np.where(largest > _HUGE, largest, 1.0)
 
 
