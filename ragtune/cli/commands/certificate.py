@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from ragtune.core.errors import ConfigError, InputError
+from ragtune.services.certificate import certificate, key_in, page, signed, verified
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write a certificate, or verify one."""
-    from ragtune.services.certificate import certificate, key_in, page, signed, verified
-
     key = key_in(arguments.key_env)
     if arguments.verify is not None:
         body = verified(arguments.verify, key)
