@@ -20,6 +20,7 @@ import ragtune
 from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.statistics import mean_at_most
+from ragtune.services.page import html_page
 from ragtune.services.shadow import read_records
 
 LEVEL = 0.95
@@ -136,13 +137,7 @@ def page(body: Mapping[str, Any], signature: str) -> str:
     served = "; ".join(f"{one['model']}, {one['policy']}, {json.dumps(one['budget'])}" for one in body["served"])
     rows = "".join(f"<tr><th>{html.escape(name)}<td>{html.escape(value)}" for name, value in _rows(body))
     loss = body["loss"]
-    return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>RAGtune certificate</title>
-<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1rem}}
-table{{border-collapse:collapse;width:100%}}
-th,td{{text-align:left;padding:.4rem .6rem;border-bottom:1px solid #ccc;vertical-align:top}}
-th{{font-weight:500;width:45%}}.big{{font-size:1.4rem}}code{{word-break:break-all}}</style>
-<h1>RAGtune certificate</h1>
+    found = f"""<h1>RAGtune certificate</h1>
 <p>{html.escape(" to ".join(body["period"].values()))}. {html.escape(served)}.</p>
 <p class="big">{body["saved_a_request"]["docs"]["mean"]:,.1f} of {body["documents_a_request"]:,.1f} documents
 a request were not read. The mean loss of nDCG@10 against reading all is at most <b>{loss["at_most"]:.4f}</b>.</p>
@@ -151,9 +146,8 @@ a request were not read. The mean loss of nDCG@10 against reading all is at most
 that order is. The bound and each interval hold with probability {body["level"]:.0%} at any time that one looks, for
 a mean over requests like these (betting confidence sequence, Waudby-Smith and Ramdas 2023).</p>
 <p>Input <code>{body["input"]["shadow_sha256"]}</code><br>Signature ({_ALGORITHM}) <code>{signature}</code><br>
-Check it: <code>ragtune certificate --verify certificate.json</code></p>
-</html>
-"""
+Check it: <code>ragtune certificate --verify certificate.json</code></p>"""
+    return html_page("RAGtune certificate", found)
 
 
 def _rows(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
