@@ -10,14 +10,16 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import Context
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from ragtune.canonical.permit import CancelledWorkError, Permit
 from ragtune.canonical.service import RagService
+from ragtune.core.arguments import check_count, check_number
 from ragtune.services.errors import AdapterError, invalid
 from ragtune.services.operations import Operation, decode
 
@@ -27,15 +29,19 @@ _CHECKS = 2  # threads that only ask the database whether it is there: requests 
 _LARGE = 8 * 2**10  # bytes of a request that has room for many texts
 
 
-class ServerLimits(BaseModel):
+@dataclass(frozen=True)
+class ServerLimits:
     """``timeout_s`` each to send and to serve a request; ``threads`` each for queries, writes and large requests."""
 
-    body_bytes: int = Field(default=16 * 2**20, ge=1)
-    timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
-    in_flight: int = Field(default=256, ge=1)
-    threads: int = Field(default=8, ge=1)
+    body_bytes: int = 16 * 2**20
+    timeout_s: float = 30.0
+    in_flight: int = 256
+    threads: int = 8
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    def __post_init__(self) -> None:
+        check_number("timeout_s", self.timeout_s, low=1e-9)
+        for name in ("body_bytes", "in_flight", "threads"):
+            check_count(name, getattr(self, name), low=1)
 
     @property
     def connections(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from inspect import Parameter, signature
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints
 
@@ -62,10 +63,10 @@ class Operation(Generic[R]):
     method: Method = "POST"
     effect: Effect = "reads"
     documents: Callable[[R], Iterable[str]] | None = None
-    adapter: TypeAdapter[Any] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "adapter", TypeAdapter(self.response))
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.response)
 
     def answer(self, service: Any, request: R) -> bytes:
         return self.adapter.dump_json(self.call(service, request), warnings=False)

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.store.embedded import connect
@@ -95,11 +93,7 @@ def open_store(arguments: argparse.Namespace, *, create: bool = False) -> Iterat
 
 def make_limits(arguments: argparse.Namespace, **others: int) -> ServerLimits:
     """The limits of the server that the options describe."""
-    try:
-        return ServerLimits(timeout_s=arguments.timeout, threads=arguments.threads, **others)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from error
+    return ServerLimits(timeout_s=arguments.timeout, threads=arguments.threads, **others)
 
 
 def is_lazy(arguments: argparse.Namespace) -> bool:
