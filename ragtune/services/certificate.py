@@ -40,15 +40,7 @@ _COUNTED = {
 
 
 def certificate(file: Path, metrics: Path | None = None) -> dict[str, Any]:
-    """The certificate of a shadow file, in plain data that depends on nothing but its arguments and this version.
-
-    Args:
-        file: JSON lines of ``ragtune serve --shadow-file``.
-        metrics: a page of the same server's ``/metrics``, saved at the end of the period.
-
-    Raises:
-        InputError: if a file cannot be read, has no record, or has numbers that are too large.
-    """
+    """The certificate of a shadow file and a saved page of ``/metrics``; it depends on them and this version alone."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite raises below
             return _certificate(file, metrics)
@@ -102,11 +94,7 @@ def signed(body: Mapping[str, Any], key: bytes) -> str:
 
 
 def verified(file: Path, key: bytes) -> dict[str, Any]:
-    """The certificate in a file, if the key has signed exactly this.
-
-    Raises:
-        InputError: if the file cannot be read, is no certificate, or its signature is another one.
-    """
+    """The certificate in a file, if the key has signed exactly this."""
     try:
         whole = json.loads(file.read_text(encoding="utf-8"))
         body, signature = whole["certificate"], str(whole["signature"]["value"])
@@ -132,7 +120,7 @@ def key_in(variable: str) -> bytes:
     return key
 
 
-def page(body: Mapping[str, Any], signature: str) -> str:
+def page(body: Mapping[str, Any], key: bytes) -> str:
     """The certificate as one HTML page without any other file."""
     served = "; ".join(f"{one['model']}, {one['policy']}, {json.dumps(one['budget'])}" for one in body["served"])
     rows = "".join(f"<tr><th>{html.escape(name)}<td>{html.escape(value)}" for name, value in _rows(body))
@@ -145,7 +133,8 @@ a request were not read. The mean loss of nDCG@10 against reading all is at most
 <p>The loss is by the model's own scores: it measures how far the answers are from the model's order, not how good
 that order is. The bound and each interval hold with probability {body["level"]:.0%} at any time that one looks, for
 a mean over requests like these (betting confidence sequence, Waudby-Smith and Ramdas 2023).</p>
-<p>Input <code>{body["input"]["shadow_sha256"]}</code><br>Signature ({_ALGORITHM}) <code>{signature}</code><br>
+<p>Input <code>{body["input"]["shadow_sha256"]}</code><br>
+Signature ({_ALGORITHM}) <code>{_signature(body, key)}</code><br>
 Check it: <code>ragtune certificate --verify certificate.json</code></p>"""
     return html_page("RAGtune certificate", found)
 
@@ -182,11 +171,12 @@ def _counts(file: Path) -> dict[str, int]:
             values = re.findall(rf"^{counter}\{{.*{labels}.*\}} ([0-9.e+]+)$", text, re.MULTILINE)
             most = _MOST_NOT_COMPARED if name == "not_compared" else _MOST_COUNTED
             try:
-                found[name] = round(sum(map(float, values)))
-            except (OverflowError, ValueError):
-                found[name] = most + 1
-            if found[name] > most:
+                count = sum(map(float, values))
+            except ValueError:
+                count = math.inf
+            if count > most:
                 raise InputError(f"{file}: {counter} is no number up to {most:,}")
+            found[name] = round(count)
     if not found:
         raise InputError(f"{file}: has no counter ragtune_rerank_...; curl http://HOST:PORT/metrics saves them")
     return found

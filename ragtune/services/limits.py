@@ -15,13 +15,11 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
 from ragtune.canonical.permit import CancelledWorkError, Permit
 from ragtune.canonical.service import RagService
 from ragtune.core.arguments import check_count, check_number
-from ragtune.services.errors import AdapterError, invalid
-from ragtune.services.operations import Operation, decode
+from ragtune.services.errors import AdapterError
+from ragtune.services.operations import Operation
 
 T = TypeVar("T")
 
@@ -84,25 +82,22 @@ class WriteOrder:
     """The writes that have arrived and have not ended; those of the same documents wait for each other."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._turns: list[tuple[str, frozenset[str] | None, Future[None]]] = []
 
     @contextmanager
     def turn(self, collection: str, documents: frozenset[str] | None) -> Iterator[list[Future[None]]]:
         """Within a write, to documents or a whole collection: the ends of the earlier writes that it must wait for."""
         own = collection, documents, Future[None]()
-        with self._lock:
-            before = [
-                end
-                for other, theirs, end in self._turns
-                if other == collection and (documents is None or theirs is None or not documents.isdisjoint(theirs))
-            ]
-            self._turns.append(own)
+        before = [
+            end
+            for other, theirs, end in self._turns
+            if other == collection and (documents is None or theirs is None or not documents.isdisjoint(theirs))
+        ]
+        self._turns.append(own)  # all in the thread of the event loop
         try:
             yield before
         finally:
-            with self._lock:
-                self._turns.remove(own)
+            self._turns.remove(own)
             own[2].set_result(None)
 
 
@@ -128,7 +123,7 @@ class Runner:
         if operation.effect == "reads":
             lane = self._large if is_large else self._queries
             return await self._work(lane, until, lambda: self._do(operation, self.service, data))
-        request = await self._work(self._reading, until, lambda: _decode(operation, data))
+        request = await self._work(self._reading, until, lambda: operation.decode(data))
         documents = None if operation.documents is None else frozenset(operation.documents(request))
         with self._order.turn(request.collection, documents) as before:
             if not await _end(map(asyncio.wrap_future, before), until):
@@ -174,7 +169,7 @@ class Runner:
 
     @staticmethod
     def _do(operation: Operation[Any], service: Any, data: bytes) -> bytes:
-        return operation.answer(service, _decode(operation, data))
+        return operation.answer(service, operation.decode(data))
 
     async def _work(self, lane: Lane, until: float, do: Callable[[], T]) -> T:
         permit = Permit()
@@ -246,10 +241,3 @@ def _work_on() -> None:
             tell()
         del work, future, tell
         _idle.release()
-
-
-def _decode(operation: Operation[Any], data: bytes) -> Any:
-    try:
-        return decode(operation.request, data)
-    except ValidationError as error:
-        raise invalid(error) from None

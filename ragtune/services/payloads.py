@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, NotRequired, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, with_config
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from ragtune.canonical.normalization import check_metadata
@@ -52,26 +52,22 @@ class FuseParams(Payload):
     weights: dict[str, Annotated[float, Field(ge=0, le=1e6)]] | None = None
 
 
-class Excerpt(Payload):
-    """A span of a candidate's content."""
-
-    doc_id: str
-    chunk_index: int
-    start: int
-    end: int
-    text: str
-    score: float = Field(allow_inf_nan=False)
-    tokens: int
-
-
+@with_config(extra="forbid")
 class PackagedExcerpt(TypedDict):
     """An excerpt of a result."""
 
     start: int
     end: int
     text: str
-    score: float
+    score: Finite
     tokens: int
+
+
+class Excerpt(PackagedExcerpt):
+    """A span of a candidate's content."""
+
+    doc_id: str
+    chunk_index: int
 
 
 class Result(TypedDict):
@@ -119,7 +115,7 @@ class RerankQuery(Payload):
     max_tokens_per_doc: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Tokens after which a text is cut; by default where the model's own limit is."
     )
-    budget: Budget | None = Field(default=None, description="RAGtune's: limits of this query.")
+    budget: Budget | None = Field(default=None, description="RAGtune's: limits.")  # type: ignore[valid-type]
     min_score: Annotated[Finite, Field(ge=0, le=1)] | None = Field(
         default=None,
         description="RAGtune's: documents that the model gave less are left out, and those that it did not score.",

@@ -7,13 +7,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from fastapi_offline import FastAPIOffline
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
 
 from ragtune import __version__
 from ragtune.canonical.permit import Permit
-from ragtune.core.errors import MissingExtraError, RagtuneError
+from ragtune.core.errors import RagtuneError
 from ragtune.services import status
 from ragtune.services.dialects.table import BY_PATH, DIALECTS, dialect_of, fields_of, problem_at
 from ragtune.services.errors import MEDIA_TYPE, AdapterError, Problem, headers_of
@@ -22,15 +27,6 @@ from ragtune.services.metrics import PATH
 from ragtune.services.operations import OPERATIONS, Operation
 from ragtune.services.rerank import RerankServer
 from ragtune.services.security import HEALTH, KEY_ID, STATIC_PATH, Protection, Security
-
-try:
-    from fastapi import FastAPI, Request, Response
-    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
-    from fastapi_offline import FastAPIOffline
-    from starlette.exceptions import HTTPException
-    from starlette.routing import BaseRoute, Match, Route
-except ImportError as error:
-    raise MissingExtraError("the REST adapter", "services") from error
 
 _MODELS = ("/v1/models", "/models", "/vllm/v1/models", "/infinity/models")
 _INFO = ("/info", "/tei/info")

@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragtune.core.types import FREE, STRATEGY_CLOSED
+from ragtune.facade.ranking import Ranking
 from ragtune.services.page import html_page
-
-if TYPE_CHECKING:
-    from ragtune.facade.ranking import Ranking
 
 PATH, DATA_PATH = "/status", "/status.json"
 
@@ -116,10 +114,11 @@ def page(status: Mapping[str, Any]) -> str:
     """Return the figures of :meth:`Recent.status` as a page, which is new every ten seconds."""
     model, hour, day = escape(status["model"]), status["hour"], status["day"]
     requests, fallbacks = status["by_minute"]["requests"], status["by_minute"]["fallbacks"]
+    tallest = max(requests)
     rows = "".join(
-        f"<tr><th>{name}</th>{_cell(hour, *how)}{_cell(day, *how)}</tr>\n"
-        for name, *how in _ROWS
-        if not how[2] or any(day[part] for part in how[2])
+        f"<tr><th>{words}</th>{_cell(hour, name, form, whole)}{_cell(day, name, form, whole)}</tr>\n"
+        for words, name, form, whole in _ROWS
+        if not whole or any(day[part] for part in whole)
     )
     state = '<p class="good"><b>The model answers.</b></p>'
     if status["is_failing"]:
@@ -130,9 +129,9 @@ def page(status: Mapping[str, Any]) -> str:
 <p class="soft">Reranked by RAGtune. Figures since {status["since"]}, as of {status["now"]}.</p>
 <h2>Requests a minute, last hour</h2>
 <svg viewBox="0 0 600 40" preserveAspectRatio="none">
-{_bars(requests, requests, "good")}{_bars(fallbacks, requests, "bad")}
+{_bars(requests, tallest, "good")}{_bars(fallbacks, tallest, "bad")}
 </svg>
-<p class="soft">From an hour ago until now, at most {max(requests)}; fallbacks in red.</p>
+<p class="soft">From an hour ago until now, at most {tallest}; fallbacks in red.</p>
 <h2>Last hour and last day</h2>
 <table><tr><th></th><th>last hour</th><th>last day</th></tr>
 {rows}</table>
@@ -145,12 +144,12 @@ def page(status: Mapping[str, Any]) -> str:
 def _cell(figures: Mapping[str, Any], name: str, form: str, whole: Sequence[str]) -> str:
     value, of = figures[name], sum(figures[part] for part in whole)
     shown = "-" if value is None else form.format(value)
-    share = f" <small>({value / of:.0%})</small>" if of else ""
+    share = f" <small>({100 * value / of:.3g}%)</small>" if of else ""
     return f"<td{' class=bad' if value and name in _BAD else ''}>{shown}{share}</td>"
 
 
-def _bars(counts: Sequence[int], requests: Sequence[int], kind: str) -> str:
-    heights = ((10 * at + 1, 40.0 * count / max(1, *requests)) for at, count in enumerate(counts))
+def _bars(counts: Sequence[int], tallest: int, kind: str) -> str:
+    heights = ((10 * at + 1, 40.0 * count / (tallest or 1)) for at, count in enumerate(counts))
     return "".join(f'<rect class="{kind}" x="{x}" y="{40 - h:.1f}" width="8" height="{h:.1f}"/>' for x, h in heights)
 
 
