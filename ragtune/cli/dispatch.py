@@ -30,7 +30,7 @@ class TerminatedError(KeyboardInterrupt):
 
 
 class Command(Protocol):
-    """A command is a module; its docstring is what ``--help`` says. It imports what it needs when it runs.
+    """A command is a module, which is imported when it is called; its docstring is what ``--help`` says.
 
     Three more names are optional: ``VERBATIM = True`` has all words, ``--help`` included, arrive as they are as the
     only argument that it declares; ``KEPT`` says what an interruption leaves and how to go on; ``BAD_INPUT`` is the
