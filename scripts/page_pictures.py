@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "benchmarks")]  # this checkout's code and scripts
 
-from judged_prompts import fetch  # noqa: E402
+from judged_prompts import fetch  # type: ignore[import-not-found]  # noqa: E402
 from mlflow_pictures import opened, save, served  # noqa: E402
 
 from ragtune.superprompt.stages.base import ORDER  # noqa: E402
