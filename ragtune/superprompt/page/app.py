@@ -34,7 +34,6 @@ A short list, the most likely cause first.
 """
 
 _HEIGHT = 330
-_BUTTON = 170  # pixels: two stages in a row on a phone, four or more on a screen
 _CONVERSATION = "User: My starter is called Bob.\nAssistant: A lively starter doubles within six hours."
 _SETTINGS = """reranker: {kind: budgeted, budget: 30}
 llm: {model: MODEL, base_url: http://localhost:11434/v1}
@@ -94,7 +93,7 @@ def _draw_stages(session: PageSession) -> None:
             key=f"stage_{name}",
             type="primary" if name == turn and not is_done else "secondary",
             disabled=not session.can_run(name),
-            width=_BUTTON,
+            width=170,  # pixels: two stages in a row on a phone, four or more on a screen
         ):
             clicked = name
     row = st.container(horizontal=True, gap="small", vertical_alignment="center")
