@@ -121,6 +121,13 @@ class MemoryStore(BaseStore):
         found = self._documents().get(check_doc_id(doc_id), [])
         return [row.chunk.model_copy(deep=True) for row in found]
 
+    def contents(self) -> tuple[list[Chunk], Embedding]:
+        rows = self._rows()
+        vectors = np.zeros((len(rows), self.collection.embed_dims), dtype=np.float32)
+        for place, row in enumerate(rows):
+            vectors[place] = row.vector
+        return [row.chunk.model_copy(deep=True) for row in rows], vectors
+
     def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
         start, most = check_page(after, limit)
         return sorted(doc_id for doc_id in self._documents() if doc_id > start)[:most]

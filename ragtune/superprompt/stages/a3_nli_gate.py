@@ -17,6 +17,7 @@ from ragtune.data.text import terms
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.chooser import Choices, Chooser, ChooserConfig
 from ragtune.superprompt.frozen import Frozen
+from ragtune.superprompt.memory.sections import context
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.base import AgentStage
@@ -45,9 +46,9 @@ class FloorOptions(Frozen):
     min_coverage: float = Field(ge=0.0, le=1.0)
     rarest_terms: int = Field(ge=1)
     weak_selection: int = Field(ge=0)
-    relative_probability: float = Field(ge=0.0, le=1.0)
+    relative_odds: float = Field(ge=0.0, le=1.0)
     min_gain: float = Field(ge=0.0, le=1.0)
-    weak_probability: float = Field(ge=0.0, le=1.0)
+    min_evidence: float = Field(ge=0.0, le=1.0)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ class GateEvidence:
     def is_weak(self, among: Collection[str]) -> bool:
         """Return whether the candidates with these ids support the prompt only weakly, compared with all candidates."""
         if self.terms:
-            return _highest(self.scores, among) < self.floor.weak_probability
+            evidence = {i: score * self.coverage.get(i, 1.0) for i, score in self.scores.items()}
+            return _highest(evidence, among) < self.floor.min_evidence
         most = _highest(self.coverage, among)
         if not self.scores:
             return bool(self.coverage) and most < self.floor.min_coverage
@@ -108,12 +110,12 @@ class GateEvidence:
 
     def _gaining(self) -> list[str]:
         """Candidates that add something: probability times the share of terms that no kept candidate has."""
-        least = self.floor.relative_probability * max(self.scores.values(), default=0.0)
+        least = self.floor.relative_odds * max(map(_odds, self.scores.values()), default=0.0)
         kept: list[str] = []
         for chunk_id in self.ids:
             probability, held = self.scores.get(chunk_id, 0.0), self.terms[chunk_id]
             known = max((len(held & self.terms[other]) / max(1, len(held)) for other in kept), default=0.0)
-            if probability >= least and (not kept or probability * (1.0 - known) >= self.floor.min_gain):
+            if _odds(probability) >= least and (not kept or probability * (1.0 - known) >= self.floor.min_gain):
                 kept.append(chunk_id)
         return kept
 
@@ -221,7 +223,7 @@ class A3NLIGate(AgentStage[GateConfig, Chooser, Gating]):
 def coverage(chunk: ContextChunk, weights: Mapping[str, float], rarest_terms: int) -> float:
     """Return the weight of a chunk's terms as a share of the weight of the prompt's rarest terms, in [0, 1]."""
     whole = fsum(nlargest(rarest_terms, weights.values()))
-    held = frozenset(terms(chunk.snippet))
+    held = frozenset(terms(f"{context(chunk)} {chunk.snippet}"))
     return min(1.0, fsum(weight for term, weight in weights.items() if term in held) / whole) if whole else 0.0
 
 
@@ -241,6 +243,10 @@ def duplicates(texts: Mapping[str, str], threshold: float) -> dict[str, str]:
         else:
             found[text_id] = original
     return found
+
+
+def _odds(probability: float) -> float:
+    return probability / max(1.0 - probability, 1e-6)
 
 
 def _highest(values: Mapping[str, float], among: Collection[str]) -> float:
