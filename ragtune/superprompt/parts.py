@@ -20,6 +20,7 @@ from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.memory.inputs import Documents, demo_folder, read_folder
 from ragtune.superprompt.options import EmbedderOptions, LLMOptions, PromptOptions, RerankerOptions
 from ragtune.superprompt.pipeline import Pipeline, build_pipeline
+from ragtune.superprompt.reading.text import language_of
 from ragtune.superprompt.stages.reranker import BaseRerankStage, BudgetedRerankStage, LatentRerankStage, TopRerankStage
 from ragtune.superprompt.super_prompt import ContextChunk
 
@@ -91,8 +92,9 @@ def make_pipeline(options: PromptOptions, memory: DocumentMemory) -> Pipeline:
         stage = BudgetedRerankStage(reranker, options.reranker.budget)
     elif reranker is not None:
         stage = TopRerankStage(reranker)
-    elif options.reranker.kind == "auto" and memory.embedder is None:
-        stage = LatentRerankStage(memory.index, options.request_words, memory.sections)
+    elif options.reranker.kind == "auto" and (memory.embedder is None or memory.sections is not None):
+        language = None if memory.embedder is None else language_of(" ".join(memory.sample()))
+        stage = LatentRerankStage(memory.index, options.request_words, memory.sections, language)
     client = make_client(options.llm)
     if client is not None:
         client.prepare()  # outside the stages' times

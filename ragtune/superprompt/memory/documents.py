@@ -41,12 +41,15 @@ class Matches:
 class BaseMemory(ABC):
     """Long-term memory, searched together with the conversation as one index (rule E7)."""
 
+    embedder: BaseEmbedder | None = None
+    """What compares texts by their meaning; None where terms are compared."""
+
     @abstractmethod
     def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
         """Return cosines of chunks of the memory and of all turns with every piece."""
 
     def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
-        """Return a weight > 0 for each term, larger for rarer ones; None where the memory compares no terms."""
+        """Return a weight > 0 for each term, larger for rarer ones; None where the memory knows no terms."""
         return None
 
     def sample(self) -> Sequence[str]:
@@ -167,10 +170,8 @@ class DocumentMemory(BaseMemory):
         cosines = [np.asarray(part @ queries.T, dtype=np.float64) for part in parts] or [np.zeros((0, len(pieces)))]
         return Matches(chunks, np.vstack(cosines).clip(-1.0, 1.0))
 
-    def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
-        """Return ``ln(1 + N / (1 + df))`` over the chunks; None with an embedder."""
-        if self.embedder is not None:
-            return None
+    def term_weights(self, terms: Collection[str]) -> Mapping[str, float]:
+        """Return ``ln(1 + N / (1 + df))`` over the chunks."""
         texts = len(self.chunks)
         return {term: float(np.log1p(texts / (1.0 + self.index.frequency(term)))) for term in sorted(terms)}
 

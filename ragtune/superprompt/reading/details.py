@@ -146,3 +146,11 @@ def audience_in(text: str) -> str | None:
     """Return for whom a request says that the answer is."""
     found = _AUDIENCE.search(request_in(text))
     return next(filter(None, found.groups())).strip() if found else None
+
+
+def without_audience(text: str) -> str:
+    """Return the text without the words that say for whom the answer is."""
+    if (found := _AUDIENCE.search(text)) is None:
+        return text
+    start = found.start(4 if found[4] else 5) if found[4] or found[5] else found.start()  # what is explained stays
+    return f"{text[:start]} {text[found.end() :]}"

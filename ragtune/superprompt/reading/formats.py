@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.reading.content import request_in
-from ragtune.superprompt.reading.details import ASKS_FOR_DETAILS, audience_in
+from ragtune.superprompt.reading.details import ASKS_FOR_DETAILS, without_audience
 from ragtune.superprompt.reading.text import one_line
 
 _LANGUAGES = r"python|sql|bash|shell|toml|javascript|typescript|java|rust|go|c\+\+|powershell"
@@ -129,7 +129,7 @@ def without_format(task: str) -> str:
         task = task.replace(wish, " ", 1)
     for pattern in ASKS_FOR_DETAILS:
         task = pattern.sub(" ", task)
-    return task.replace(audience_in(task) or "\0", " ", 1)
+    return without_audience(task)
 
 
 def _wishes(task: str) -> Iterator[str]:

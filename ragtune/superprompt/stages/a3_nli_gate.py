@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
-from math import fsum
+from math import fsum, log2
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -62,23 +62,29 @@ class GateEvidence:
     floor: FloorOptions
     terms: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Terms by id, where the scores are probabilities of a fitted model."""
+    mean_score: float | None = None
+    """Of all chunks of the memory, where the scores are an embedder's."""
 
     @classmethod
     def of(cls, sp: SuperPrompt, ids: Sequence[str], floor: FloorOptions) -> GateEvidence:
         found, reranked = sp.extras["retrieval"], sp.extras["reranked"]
         weights: Mapping[str, float] = found.get("term_weights") or {}
         scores: Mapping[str, float] = reranked["scores"]
-        if not scores and not weights:
+        mean_score = None
+        if not scores and ("background" in found or not weights):
             scores = {chunk_id: (1.0 + cosine) / 2.0 for chunk_id, cosine in found["scores"].items()}
+            mean_score = (1.0 + found["background"]) / 2.0 if "background" in found else None
         known = {chunk_id: scores[chunk_id] for chunk_id in ids if chunk_id in scores}
         chunks = sp.chunks(ids) if weights else []
         covered = {chunk.id: coverage(chunk, weights, floor.rarest_terms) for chunk in chunks}
         held = {c.id: frozenset(terms(c.snippet)) for c in sp.chunks(ids)} if reranked.get("calibrated") else {}
-        return cls(ids, known, covered, reranked.get("support", {}), floor, held)
+        return cls(ids, known, covered, reranked.get("support", {}), floor, held, mean_score)
 
     @property
     def background(self) -> float:
-        """The score of an unrelated candidate: the lower quartile, at most ``neutral_score``."""
+        """The score of an unrelated chunk: the mean, else the lower quartile but at most ``neutral_score``."""
+        if self.mean_score is not None:
+            return self.mean_score
         ordered = sorted(self.scores.values())
         return min(self.floor.neutral_score, ordered[len(ordered) // _QUARTER])
 
@@ -109,13 +115,14 @@ class GateEvidence:
         return above[: self.floor.weak_selection] if self.is_weak(self.ids) else above
 
     def _gaining(self) -> list[str]:
-        """Candidates that add something: probability times the share of terms that no kept candidate has."""
+        """Candidates that add enough: probability times the share of terms that no kept candidate has."""
         least = self.floor.relative_odds * max(map(_odds, self.scores.values()), default=0.0)
         kept: list[str] = []
         for chunk_id in self.ids:
             probability, held = self.scores.get(chunk_id, 0.0), self.terms[chunk_id]
             known = max((len(held & self.terms[other]) / max(1, len(held)) for other in kept), default=0.0)
-            if _odds(probability) >= least and (not kept or probability * (1.0 - known) >= self.floor.min_gain):
+            price = self.floor.min_gain * log2(2 + len(kept))
+            if _odds(probability) >= least and (not kept or probability * (1.0 - known) >= price):
                 kept.append(chunk_id)
         return kept
 

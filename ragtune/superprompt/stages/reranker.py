@@ -24,7 +24,8 @@ from ragtune.data.text import terms
 from ragtune.superprompt.memory.documents import TermIndex
 from ragtune.superprompt.memory.sections import Sections
 from ragtune.superprompt.options import CROSS_ENCODER, PipelineConfig
-from ragtune.superprompt.rendering import rerank_query, subject_words
+from ragtune.superprompt.reading.text import language_of
+from ragtune.superprompt.rendering import normalized_query, rerank_query, subject_words
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
@@ -118,16 +119,27 @@ class LatentRerankStage(BaseRerankStage):
 
     ``details["support"]`` has each candidate's mean without feedback, reduced by words of the prompt that the
     collection does not know or does not relate to its subjects. It is low where the collection is about something else.
+
+    ``language`` is that of the documents: a prompt in another one keeps the order and gets no scores.
     """
 
     label = "terms and latent semantic analysis of the documents, without a model"
 
-    def __init__(self, index: TermIndex, request_words: Collection[str] = (), sections: Sections | None = None) -> None:
+    def __init__(
+        self,
+        index: TermIndex,
+        request_words: Collection[str] = (),
+        sections: Sections | None = None,
+        language: str | None = None,
+    ) -> None:
         self._index = index
+        self._language = language
         self._request_words = frozenset(request_words)
         self._sections = sections
 
     def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+        if self._language not in (None, language_of(normalized_query(body))):
+            return Reranked([candidate.id for candidate in candidates], {})
         words = subject_words(body, self._request_words)
         texts = [candidate.content for candidate in candidates]
         if self._sections is not None:
