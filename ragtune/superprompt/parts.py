@@ -88,13 +88,17 @@ def make_pipeline(options: PromptOptions, memory: DocumentMemory) -> Pipeline:
     """Return the pipeline of the options over a memory."""
     reranker = make_reranker(options.reranker)
     stage: BaseRerankStage | None = None
-    if reranker is not None and options.reranker.kind == "budgeted":
-        stage = BudgetedRerankStage(reranker, options.reranker.budget)
-    elif reranker is not None:
-        stage = TopRerankStage(reranker)
-    elif options.reranker.kind == "auto" and (memory.embedder is None or memory.sections is not None):
+    terms: LatentRerankStage | None = None
+    is_by_terms = reranker is None and memory.embedder is None
+    if options.reranker.kind != "none" and (is_by_terms or memory.sections is not None):
         language = None if memory.embedder is None else language_of(" ".join(memory.sample()))
-        stage = LatentRerankStage(memory.index, options.request_words, memory.sections, language)
+        terms = LatentRerankStage(memory.index, options.request_words, memory.sections, language)
+    if reranker is None:
+        stage = terms
+    elif options.reranker.kind == "budgeted":
+        stage = BudgetedRerankStage(reranker, options.reranker.budget, terms)
+    else:
+        stage = TopRerankStage(reranker, terms)
     client = make_client(options.llm)
     if client is not None:
         client.prepare()  # outside the stages' times

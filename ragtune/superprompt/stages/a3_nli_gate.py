@@ -69,7 +69,8 @@ class GateEvidence:
     def of(cls, sp: SuperPrompt, ids: Sequence[str], floor: FloorOptions) -> GateEvidence:
         found, reranked = sp.extras["retrieval"], sp.extras["reranked"]
         weights: Mapping[str, float] = found.get("term_weights") or {}
-        scores: Mapping[str, float] = reranked["scores"]
+        relevance: Mapping[str, float] = reranked.get("relevance", {})
+        scores: Mapping[str, float] = relevance or reranked["scores"]
         mean_score = None
         if not scores and ("background" in found or not weights):
             scores = {chunk_id: (1.0 + cosine) / 2.0 for chunk_id, cosine in found["scores"].items()}
@@ -77,7 +78,7 @@ class GateEvidence:
         known = {chunk_id: scores[chunk_id] for chunk_id in ids if chunk_id in scores}
         chunks = sp.chunks(ids) if weights else []
         covered = {chunk.id: coverage(chunk, weights, floor.rarest_terms) for chunk in chunks}
-        held = {c.id: frozenset(terms(c.snippet)) for c in sp.chunks(ids)} if reranked.get("calibrated") else {}
+        held = {c.id: frozenset(terms(c.snippet)) for c in sp.chunks(ids)} if relevance else {}
         return cls(ids, known, covered, reranked.get("support", {}), floor, held, mean_score)
 
     @property
