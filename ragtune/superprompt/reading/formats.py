@@ -49,6 +49,8 @@ _WISH = re.compile(
     rf"{_ONLY}|{_VERB}{_ASKED}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)"
     rf"|\A\W*(?:an?\s+|eine?\s+)?(?:short\s+|kurze\s+)?e-?mail\b|\A\W*(?!(?:{_LANGUAGES})\b){_FORM}"
     r"(?=\s+(?:with|mit|separated)\b|\s*[.:!]?\s*\Z)"
+    r"|(?:\b(?:please|bitte)\s+|[,;]\s+(?=(?:\d+|two|three|four|five|six|ten|zwei|drei|vier|fünf|sechs|zehn)\s))"
+    rf"(?!(?:{_LANGUAGES})\b){_FORM}(?=\s*[.!]?\s*\Z)"
     rf"|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
     r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b|mit\b|für\b|zusammen\b|antworten\b|ausgeben\b|how\b|what\b|why\b|wie\b|was\b|warum\b|without\b|ohne\b))"
     rf"|\b(?:from\s+{_FORM}|(?:convert|transform|change|turn|reformat|export|migrate)\b[^.!?]*?)\s+(?P<target>to\s+{_FORM})"
