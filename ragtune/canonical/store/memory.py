@@ -123,9 +123,7 @@ class MemoryStore(BaseStore):
 
     def contents(self) -> tuple[list[Chunk], Embedding]:
         rows = self._rows()
-        vectors = np.zeros((len(rows), self.collection.embed_dims), dtype=np.float32)
-        for place, row in enumerate(rows):
-            vectors[place] = row.vector
+        vectors = np.array([row.vector for row in rows], np.float32).reshape(-1, self.collection.embed_dims)
         return [row.chunk.model_copy(deep=True) for row in rows], vectors
 
     def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
