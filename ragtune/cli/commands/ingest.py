@@ -30,8 +30,13 @@ import sys
 import time
 from pathlib import Path
 
+from ragtune.canonical.ingestion import ingest
+from ragtune.canonical.policies import ChunkPolicy
+from ragtune.canonical.sources import DocumentFiles, chunk_file
+from ragtune.canonical.types import Chunk, SourceDocument
 from ragtune.cli import harness
 from ragtune.cli.commands.options import add_store_options, open_store
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
 KEPT = "finished batches are kept: repeat the command to go on"
@@ -64,12 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ingest_folders(arguments: argparse.Namespace) -> int:
-    from ragtune.canonical.ingestion import ingest
-    from ragtune.canonical.policies import ChunkPolicy
-    from ragtune.canonical.sources import DocumentFiles, chunk_file
-    from ragtune.canonical.types import Chunk, SourceDocument
-    from ragtune.core.arguments import check_count
-
     if arguments.collection is None:
         raise ConfigError("--collection NAME is missing: the collection that the folders go to")
     sources = DocumentFiles(arguments.overrides)
