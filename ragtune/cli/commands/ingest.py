@@ -30,10 +30,9 @@ import sys
 import time
 from pathlib import Path
 
-from ragtune.canonical.chunking import chunk
 from ragtune.canonical.ingestion import ingest
 from ragtune.canonical.policies import ChunkPolicy
-from ragtune.canonical.sources import MARKDOWN, DocumentFiles
+from ragtune.canonical.sources import DocumentFiles, chunk_file
 from ragtune.canonical.types import Chunk, SourceDocument
 from ragtune.cli import harness
 from ragtune.cli.commands.options import add_store_options, open_store
@@ -77,7 +76,7 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
     markdown, text = (ChunkPolicy(method=method, max_tokens=tokens) for method in ("markdown", "paragraphs"))
 
     def cut(document: SourceDocument) -> list[Chunk]:
-        return chunk(document, markdown if document.doc_id.lower().endswith(MARKDOWN) else text)
+        return chunk_file(document, markdown, text)
 
     end, every = ("\r", 0.2) if sys.stderr.isatty() else ("\n", 30.0)
     shown = time.monotonic()
