@@ -191,7 +191,7 @@ def test_the_weight_of_the_first_stage_moves_the_ranking_to_its_order():
     worth = worths(60)[0]
     by_mean, mixed, first = (played(ours(first_stage=w), worth, calls=5).ranking for w in (0.0, 0.15, 1e6))
     assert first == list(range(60))
-    assert mixed != by_mean and mixed[:10] != first[:10]
+    assert mixed not in (by_mean, first)
 
 
 def test_documents_without_text_are_shown_sooner():
