@@ -179,7 +179,7 @@ class FixedDepth:
         budget: CostBudget = session.parts["budget"]
         self._budgets = {FIXED_DEPTH: budget, FULL: budget.model_copy(update=_FOR_EVERYTHING)}
         same = config.without(*_FIXED_PARTS, *NO_PARTS)
-        self._known = {replay: _replays(same, budget) for replay, budget in self._budgets.items()}
+        self._known = {replay: _replays(same, budget, replay) for replay, budget in self._budgets.items()}
         parts = {**session.parts, **_FIXED_PARTS}
         self._session = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
         self._room = _KEPT_DOCS // session.controller.rounds.plan.original_query_depth
@@ -227,6 +227,6 @@ def _by_each_order(output: ControllerOutput, count: int) -> tuple[BaselineReplay
 
 
 @lru_cache(maxsize=3)
-def _replays(config: RunConfig, budget: CostBudget) -> dict[str, tuple[BaselineReplay, ...]]:
+def _replays(config: RunConfig, budget: CostBudget, replay: str) -> dict[str, tuple[BaselineReplay, ...]]:
     """The replays of a baseline so far, by query. Jobs of a sweep often differ by their policy alone."""
     return {}

@@ -60,6 +60,12 @@ def test_each_baseline_is_what_its_own_experiment_replays_under_the_same_budget(
         assert all((ranked.ranking, ranked.docs) == expected[ranked.query_id] for ranked in found[name])
 
 
+def test_a_later_job_without_a_limit_has_the_same_baselines(replayed: Replayed) -> None:
+    first = baselines_of(run := replayed("experiment=uncertainty", "budget=unlimited"))
+    assert [*first] == ["fixed depth", "interpolated fixed depth", "full reranking"]
+    assert baselines_of(run) == first
+
+
 def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4", "scheduler.batch_size=2")
     drawn, found = compared(run)
