@@ -1,9 +1,14 @@
-"""What the prompt pipeline gives without a language model: judged prompts over documentation, and the demo.
+"""What the prompt pipeline gives: judged prompts over documentation, and the demo.
 
-    python benchmarks/bench_prompts.py DIRECTORY [--split tune] [--model DIR] [--show] [--code PATH]
+    python benchmarks/bench_prompts.py DIRECTORY [--split tune] [--model DIR] [--show]
+    python benchmarks/bench_prompts.py DIRECTORY --llm NAME --stages A2_PromptShaper A5_Format_Enforcer [--base-url URL]
 
 ``DIRECTORY`` holds the releases of ``judged_prompts.fetch``, which downloads what is missing. ``--model`` is a
 cross-encoder's folder. ``--show`` prints each prompt's attachments and bullets. It is for the tuning prompts.
+
+With ``--llm``, the language model answers for the stages that are named, and the demo is left out. Its answers are
+recorded in ``--answers``. With a ``--base-url``, the server is asked for those that are missing; without one, nothing
+is sent and a missing answer is an error.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import re
 import statistics
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +27,13 @@ from judged_prompts import Judgments, fetch, prompts, shingles
 
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.memory.inputs import read_folder
-from ragtune.superprompt.options import load_options
+from ragtune.superprompt.options import AGENT_STAGES, load_options
 from ragtune.superprompt.parts import make_pipeline
 from ragtune.superprompt.pipeline import Pipeline
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 _DEMO = Path(__file__).resolve().parents[1] / "datasets" / "demo"
+_ANSWERS = Path(__file__).resolve().parents[1] / "results" / "prompts"
 _NOTICE = "the documents say little"
 _EMPTY = ("no chunk of conversation", "no candidate passed")
 _SAID_WORDS = 5
@@ -37,31 +44,61 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--split", choices=("tune", "held"), default="tune")
+    parser.add_argument("--sets", nargs="+", help="document sets, by name; by default all")
     parser.add_argument("--model", type=Path)
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--llm", metavar="NAME", help="language model, as its server names it")
+    parser.add_argument("--stages", nargs="+", choices=AGENT_STAGES, default=AGENT_STAGES, help="stages that ask it")
+    parser.add_argument("--base-url", help="OpenAI-compatible server")
+    parser.add_argument("--answers", type=Path, default=_ANSWERS, help="folder of the recorded answers")
     arguments = parser.parse_args()
     if arguments.show and arguments.split == "held":
         parser.error("--show is for the tuning prompts")
     results: dict[str, list[dict[str, Any]]] = {}
     for name, documents in fetch(arguments.directory).items():
+        if arguments.sets and name not in arguments.sets:
+            continue
         judgments = Judgments(documents)
-        pipeline = _pipeline(documents, arguments.model)
+        pipeline = _pipeline(documents, arguments.model, _llm(arguments))
         for judged in prompts(arguments.split):
             if judged["set"] == name:
                 results.setdefault(name, []).append(_measured(pipeline, judged, judgments, arguments.show))
     results["all"] = [result for rows in list(results.values()) for result in rows]
     _print(results)
-    _demo(arguments.model)
+    if arguments.llm:
+        _print_asked(results["all"])
+    else:
+        _demo(arguments.model)
     return 0
 
 
-def _pipeline(documents: dict[str, str], model: Path | None) -> Pipeline:
+def _llm(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of the language model; an answer that cannot be used leaves the stage to its rule."""
+    if arguments.llm is None:
+        return {}
+    llm = {
+        "model": arguments.llm,
+        "stages": arguments.stages,
+        "base_url": arguments.base_url,
+        "cache_dir": str(arguments.answers),
+        "mode": "record" if arguments.base_url else "replay",
+        "json_mode": "json_schema",
+        "thinking_tokens": 0,
+        "timeout_s": 900.0,
+        "concurrency": 1,
+    }
+    return {"llm": llm, "llm_failure": "default"}
+
+
+def _pipeline(documents: dict[str, str], model: Path | None, llm: dict[str, Any]) -> Pipeline:
     chosen = {"kind": "auto"} if model is None else {"kind": "cross_encoder", "model": str(model)}
-    options = load_options(None, {"reranker": chosen})
+    options = load_options(None, {"reranker": chosen}, llm)
     memory = DocumentMemory.from_texts(documents, options.chunking)
     if model is None:
-        options = load_options(None, {"reranker": {"kind": "auto", "model": "no-model-on-this-machine"}})
+        options = load_options(None, {"reranker": {"kind": "auto", "model": "no-model-on-this-machine"}}, llm)
     pipeline = make_pipeline(options, memory)
+    if llm:
+        return pipeline
     pipeline.run_all(SuperPrompt.raw("How is anything loaded before the first prompt?"))
     return pipeline
 
@@ -92,6 +129,8 @@ def _measured(pipeline: Pipeline, judged: dict[str, Any], judgments: Judgments, 
         "notice": any(_NOTICE in message or message.startswith(_EMPTY) for message in notices),
         "right": not flaws,
         "cpu": busy,
+        "asked": done.extras["llm"],
+        "costs": {entry["stage"]: entry["charged"] for entry in done.extras["costs"]},
     }
 
 
@@ -174,13 +213,33 @@ def _print(results: dict[str, list[dict[str, Any]]]) -> None:
         print(f"| {name} | {' | '.join(map(str, cells))} |")
 
 
+def _print_asked(rows: list[dict[str, Any]]) -> None:
+    """How often each stage could use the model's answer, and what a prompt cost."""
+    print("\n| stage | answers used | calls | tokens a prompt | seconds a prompt | reasons of the others |")
+    print("|---|---:|---:|---:|---:|---|")
+    for stage in AGENT_STAGES:
+        asked = [row["asked"].get(stage, {}) for row in rows]
+        costs = [row["costs"][stage] for row in rows]
+        if not any(cost["calls"] for cost in costs):
+            continue
+        reasons = Counter(str(one.get("error") or one.get("reason"))[:90] for one in asked if not one.get("used"))
+        cells = [
+            f"{sum(bool(one.get('used')) for one in asked)} of {len(rows)}",
+            sum(cost["calls"] for cost in costs),
+            f"{statistics.mean(cost['tokens'] for cost in costs):,.0f}",
+            f"{statistics.mean(cost['latency_ms'] for cost in costs) / 1000:.1f}",
+            "; ".join(f"{count} {reason}" for reason, count in reasons.most_common()),
+        ]
+        print(f"| {stage} | {' | '.join(map(str, cells))} |")
+
+
 def _share(flags: list[bool]) -> str:
     return f"{statistics.mean(flags):.2f}" if flags else "-"
 
 
 def _demo(model: Path | None) -> None:
     """The former figures of results/prompt_quality.md, by the same rules."""
-    pipeline = _pipeline(dict(read_folder(_DEMO)), model)
+    pipeline = _pipeline(dict(read_folder(_DEMO)), model, {})
     relevant: dict[str, set[str]] = {}
     for line in (_DEMO / "qrels" / "test.tsv").read_text(encoding="utf-8").split("\n")[1:]:
         if line and int((cells := line.split("\t"))[-1]) > 0:

@@ -135,11 +135,11 @@ def _curves(page: Any, url: str, experiment: str, runs: list[str]) -> None:
     save(page, "mlflow-curves", 620)
 
 
-def save(page: Any, name: str, height: int) -> None:
+def save(page: Any, name: str, height: int, width: int = WIDTH) -> None:
     """Photograph the upper part of the page, in few colours."""
     from PIL import Image
 
-    page.set_viewport_size({"width": WIDTH, "height": height})
+    page.set_viewport_size({"width": width, "height": height})
     page.wait_for_timeout(SETTLE_MS)
     file = PICTURES / f"{name}.png"
     page.screenshot(path=str(file))

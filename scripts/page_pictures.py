@@ -1,29 +1,41 @@
 """python scripts/page_pictures.py [CHECKOUT]: the pictures of docs/page.md, of the real page in a real browser.
 
-With the folder of a checkout of an earlier commit, that one's page is photographed instead, as page-before.png. Needs
-the extras ui and dev, and takes a minute.
+With the folder of a checkout of an earlier commit, that one's page is photographed instead, as page-before.png. With
+``--documents DIR``, the page is photographed over pytest's documentation, on a screen and on a phone; DIR is the folder
+of ``benchmarks/judged_prompts.py``. Needs the extras ui and dev, and takes a minute.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]  # this checkout's code, and the scripts beside this one
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "benchmarks")]  # this checkout's code and scripts
 
+from judged_prompts import fetch  # type: ignore[import-not-found]  # noqa: E402
 from mlflow_pictures import opened, save, served  # noqa: E402
 
 from ragtune.superprompt.stages.base import ORDER  # noqa: E402
 
 QUESTION = "why is my bread dense"
+REAL_QUESTION = "Our CI needs JUnit XML reports with a custom property per test. How do we produce them?"
 HEIGHT = 1150
+PHONE = (390, 844)
 
 
 def main() -> int:
     """Write the pictures, and return the exit code."""
-    earlier = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", nargs="?", type=Path)
+    parser.add_argument("--documents", type=Path)
+    arguments = parser.parse_args()
+    if arguments.documents is not None:
+        return _real_documents(arguments.documents)
+    earlier = arguments.checkout.resolve() if arguments.checkout else None
     command = [sys.executable, "-m", "ragtune.superprompt.page"]
     with served(command, "--port", "/_stcore/health", earlier or ROOT) as url, opened() as page:
         if earlier is not None:
@@ -46,12 +58,29 @@ def main() -> int:
     return 0
 
 
-def _answered(page: Any, url: str, name: str) -> None:
-    """The docs' own question, all eight stages, and what was selected for it."""
+def _real_documents(directory: Path) -> int:
+    """A natural prompt over pytest's documentation."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "pytest"
+        for path, text in fetch(directory)["pytest"].items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+        command = [sys.executable, "-m", "ragtune.superprompt.page", "--corpus", str(folder)]
+        with served(command, "--port", "/_stcore/health", ROOT) as url, opened() as page:
+            _answered(page, url, "page-pytest", REAL_QUESTION)
+            page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+            page.get_by_test_id("stMain").evaluate("part => part.scrollTo(0, 760)")
+            save(page, "page-phone", PHONE[1], PHONE[0])
+    return 0
+
+
+def _answered(page: Any, url: str, name: str, question: str = QUESTION) -> None:
+    """A question, all eight stages, and what was selected for it."""
     page.goto(url)
-    _ask(page, QUESTION)
+    _ask(page, question)
     page.get_by_role("button", name="Auto").click()
     page.get_by_role("button", name=f"✓ {_title(ORDER[-1])}", exact=True).wait_for()
+    page.mouse.move(0, 0)
     save(page, name, HEIGHT)
 
 

@@ -45,12 +45,11 @@ def components(group: str) -> str:
 def commands() -> str:
     """One section a command of ``ragtune``: what ``--help`` says, unless Hydra does, at length."""
     from ragtune.cli.dispatch import declare
-    from ragtune.cli.harness import COMMANDS, load
-    from ragtune.cli.main import SERVICES
+    from ragtune.cli.harness import COMMANDS, SERVICES, load
 
     sections = []
     for name in [*COMMANDS, *SERVICES]:
-        command = SERVICES.get(name) or load(name)
+        command = load(name)
         parser = argparse.ArgumentParser(prog=f"ragtune {name}")
         declare(command, parser)
         parser.description = None  # told as text, which is wrapped

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from importlib import import_module
-from typing import cast
 
-from ragtune.cli.dispatch import Command, Parser, run_command
+from ragtune.cli.dispatch import Parser, run_command
+from ragtune.cli.harness import load
 
 
 def main(name: str) -> int:
     """Run a command on the words of this process, and return its exit code: 0, 2 on bad input, 1 else, 130."""
-    from ragtune.cli.main import SERVICES
-
-    command = SERVICES.get(name) or cast(Command, import_module(f"{__name__}.{name}"))
-    return run_command(name, command, sys.argv[1:])
+    return run_command(name, load(name), sys.argv[1:])
 
 
 def add_overrides(parser: argparse.ArgumentParser, meaning: str) -> None:

@@ -18,7 +18,7 @@ from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
-from ragtune.services.operations import OPERATIONS, decode
+from ragtune.services.operations import OPERATIONS
 
 
 class LibraryTarget(Target):
@@ -34,7 +34,7 @@ class LibraryTarget(Target):
 
     def call(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         chosen = self._operations[operation]
-        request = decode(chosen.request, json.dumps(arguments).encode())
+        request = chosen.decode(json.dumps(arguments).encode())
         found: dict[str, Any] = json.loads(chosen.answer(self.service, request))
         return found
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import runpy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -66,9 +70,20 @@ def load_analyzer(name: str) -> Analyzer:
 def _stopwords(language: str) -> frozenset[str]:
     if language == "english":
         return frozenset(STOPWORDS)
-    from bm25s import stopwords  # which has a list for some languages
+    return stopword_list(language.upper())
 
-    return frozenset(getattr(stopwords, f"STOPWORDS_{language.upper()}", ()))
+
+@cache
+def stopword_list(name: str) -> frozenset[str]:
+    """A list of bm25s, e.g. ``GERMAN``; empty if it has none."""
+    return frozenset(_lists().get(f"STOPWORDS_{name}", ()))
+
+
+@cache
+def _lists() -> dict[str, Any]:
+    spec = find_spec("bm25s")
+    assert spec is not None and spec.origin is not None  # noqa: S101, PT018 -- for the type checker
+    return runpy.run_path(str(Path(spec.origin).with_name("stopwords.py")))  # importing bm25s loads numba
 
 
 def describe(name: str, embedder: BaseEmbedder, analyzer: str | None) -> Collection:

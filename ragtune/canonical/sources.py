@@ -9,9 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from ragtune.canonical.chunking import HEADINGS, chunk
 from ragtune.canonical.normalization import normalize
+from ragtune.canonical.policies import ChunkPolicy
 from ragtune.canonical.store.rows import check_doc_id
-from ragtune.canonical.types import Content, Segment, SourceDocument
+from ragtune.canonical.types import Chunk, Content, Segment, SourceDocument
 from ragtune.core.errors import DatasetError, InputError, MissingExtraError
 from ragtune.data.corpus import Document
 from ragtune.data.files.textfile import id_of, read_json, read_lines
@@ -27,6 +29,7 @@ SUFFIXES = (*MARKDOWN, ".txt", ".text", ".rst", ".adoc", ".pdf", *_RECORDS)
 _CONTROL, _HIGH = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]"), re.compile(rb"[\xa0-\xff]")
 _LATIN_SHARE = 0.1  # Cyrillic, Greek and CJK encodings have more bytes above 127
 _NOT_CONTENT = "script, style, nav, header, footer, template, a.headerlink"
+_UNDERLINED = re.compile(r"(?m)^(?=.*\w)(\S.*)\n([=\-~^\"+*#])\2{2,}[ \t]*$")
 _IDS, _TEXTS = ("_id", "id", "doc_id"), ("text", "content", "contents", "body")
 
 
@@ -34,6 +37,18 @@ def source_of(document: Document) -> SourceDocument:
     """A document of a dataset as a source: title and text are its content, and the title is metadata."""
     title = normalize(document.title).text
     return SourceDocument(doc_id=document.id, content=document.content, metadata={"title": title} if title else {})
+
+
+def chunk_file(document: SourceDocument, markdown: ChunkPolicy, text: ChunkPolicy) -> list[Chunk]:
+    """Cut a document by the policy for its name's suffix; every chunk's metadata have the headings that it is under."""
+    if document.doc_id.lower().endswith(MARKDOWN):
+        return chunk(document, markdown)
+    normal = normalize(document.content)
+    chunks = chunk(document, text)
+    if headings := _underlined_headings(normal.text):
+        for piece in chunks:
+            piece.metadata[HEADINGS] = _path_at(headings, piece.start)
+    return chunks
 
 
 class DocumentFiles:
@@ -168,6 +183,27 @@ class DocumentFiles:
                 continue
             seen.add(doc_id)
             yield found
+
+
+def _underlined_headings(text: str) -> list[tuple[int, int, str]]:
+    """Position, level and title of headings that a line of one mark underlines, as in reStructuredText."""
+    marks: list[str] = []
+    found = []
+    for match in _UNDERLINED.finditer(text):
+        if len(match[0]) >= 2 * len(match[1].rstrip()) - 1:
+            marks += [match[2]] if match[2] not in marks else []
+            found.append((match.start(), marks.index(match[2]), match[1].strip()))
+    return found
+
+
+def _path_at(headings: Sequence[tuple[int, int, str]], position: int) -> list[str]:
+    """The titles that a position of the text is under, outermost first."""
+    path: list[tuple[int, str]] = []
+    for start, level, title in headings:
+        if start > position:
+            break
+        path = [above for above in path if above[0] < level] + [(level, title)]
+    return [title for _, title in path]
 
 
 def _pages(data: bytes) -> tuple[Segment, ...]:

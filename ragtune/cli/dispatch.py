@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from ragtune.core.arguments import nearest
 from ragtune.core.errors import InputError, RagtuneError
@@ -30,7 +30,7 @@ class TerminatedError(KeyboardInterrupt):
 
 
 class Command(Protocol):
-    """A command is a module; its docstring is what ``--help`` says. It imports what it needs when it runs.
+    """A command is a module, which is imported when it is called; its docstring is what ``--help`` says.
 
     Three more names are optional: ``VERBATIM = True`` has all words, ``--help`` included, arrive as they are as the
     only argument that it declares; ``KEPT`` says what an interruption leaves and how to go on; ``BAD_INPUT`` is the
@@ -57,9 +57,6 @@ class Parser(argparse.ArgumentParser):
     propose: Callable[[str], str] = staticmethod(lambda name: "")
     """Returns the end of the message for an unknown option, by its name without dashes, that no other one is like."""
 
-    def add_subparsers(self, **options: Any) -> Any:
-        return super().add_subparsers(parser_class=_Subcommand, **options)
-
     def error(self, message: str) -> NoReturn:
         self.exit(self.bad_input, f"error: {message}; {self.prog} --help says what is allowed{self._meant(message)}\n")
 
@@ -69,16 +66,6 @@ class Parser(argparse.ArgumentParser):
             return ""
         near = nearest(unknown[1], sorted(set(re.findall(r"--(\w[\w-]*)", self.format_usage()))))
         return f"; did you mean --{near}?" if near else self.propose(unknown[1])
-
-
-class _Subcommand(Parser):
-    """Reports its own unknown options: argparse leaves them to the whole command, which does not know what is near."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        found, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return found, unknown
 
 
 def declare(command: Command, parser: argparse.ArgumentParser) -> None:
@@ -95,8 +82,6 @@ def run_command(name: str, command: Command, words: Sequence[str]) -> int:
     declare(command, parser)
     if getattr(command, "VERBATIM", False):
         arguments = parser.parse_args(["--", *words])
-    elif any(action.nargs == argparse.PARSER for action in parser._actions):  # subcommands, which no word may precede
-        arguments = parser.parse_args(words)
     else:
         arguments = parser.parse_intermixed_args(words)
     arguments.command = shlex.join([*parser.prog.split(), *words])

@@ -1,4 +1,4 @@
-"""Finds the experiment harness, of a checkout or of the wheel; no other module knows where it lies."""
+"""The commands and their modules; finds the experiment harness, of a checkout or of the wheel."""
 
 from __future__ import annotations
 
@@ -32,6 +32,19 @@ COMMANDS = {
 }
 """What each command of the harness does, in the order of their use; ``experiments/commands/`` has a module of each."""
 
+SERVICES = {
+    "ingest": "put documents into a collection of PostgreSQL",
+    "search": "search a collection of ragtune ingest, or a table of PostgreSQL",
+    "serve": "serve REST, the rerank API, and MCP over HTTP",
+    "mcp": "serve MCP over stdin and stdout",
+    "prompt": "run a prompt through the eight stages and print the result",
+    "shadow": "report what a budget loses and saves on your own requests",
+    "certificate": "certify what a budget saved and lost on your own requests",
+    "drift": "measure what a faster number type changes in a cross-encoder's scores",
+    "doctor": "show what is installed and configured, what is missing, and how to get it",
+}
+"""What each other command does; ``ragtune/cli/commands/`` has a module of each."""
+
 HOW = "pip install 'ragtune[experiments]', or in a clone of the repository pip install -e '.[experiments]'"
 
 _FOLDERS = (Path(ragtune.__file__).parents[1], Path(ragtune.__file__).with_name("_harness"))
@@ -45,8 +58,9 @@ def find_harness() -> Path | None:
 
 
 def load(name: str) -> Command:
-    """Return one of :data:`COMMANDS`, and put the harness on the path of this process."""
-    return cast(Command, part(f"commands.{name}"))
+    """Return a command; one of :data:`COMMANDS` puts the harness on the path of this process."""
+    found = import_module(f"ragtune.cli.commands.{name}") if name in SERVICES else part(f"commands.{name}")
+    return cast(Command, found)
 
 
 def part(name: str) -> Any:

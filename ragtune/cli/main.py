@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ragtune import __version__
-from ragtune.cli import harness
-from ragtune.cli.commands import certificate, doctor, drift, ingest, mcp, prompt, search, serve, shadow
-from ragtune.cli.dispatch import BAD_INPUT, Command, Parser, complain, flush_output, run_command
+from ragtune.cli.dispatch import BAD_INPUT, Parser, complain, flush_output, run_command
+from ragtune.cli.harness import COMMANDS, HOW, SERVICES, find_harness, load
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import RagtuneError
-
-SERVICES: dict[str, Command] = {
-    "ingest": ingest,
-    "search": search,
-    "serve": serve,
-    "mcp": mcp,
-    "prompt": prompt,
-    "shadow": shadow,
-    "certificate": certificate,
-    "drift": drift,
-    "doctor": doctor,
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,14 +31,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(name: str, words: Sequence[str]) -> int:
-    if name in SERVICES:
-        return run_command(name, SERVICES[name], words)
-    if name not in harness.COMMANDS:
-        meant = did_you_mean(name, [*SERVICES, *harness.COMMANDS])
+    known = [*SERVICES, *COMMANDS]
+    if name not in known:
+        meant = did_you_mean(name, known)
         sys.stderr.write(f"error: no command {name!r}: ragtune --help lists them{meant}\n")
         return BAD_INPUT
     try:
-        command = harness.load(name)
+        command = load(name)
     except RagtuneError as error:
         return complain(error)
     return run_command(name, command, words)
@@ -59,14 +45,13 @@ def _run(name: str, words: Sequence[str]) -> int:
 
 def _help() -> Iterator[str]:
     yield from ("usage: ragtune COMMAND ...", "", "Where should your reranking budget go?")
-    yield from ("", "Experiments")
-    yield from (f"  {name:<14}{summary}" for name, summary in harness.COMMANDS.items())
-    if harness.find_harness() is None:
-        yield f"  These need the experiment harness: {harness.HOW}."
-    yield from ("", "Services and tools")
-    for name, command in SERVICES.items():
-        summary = str(command.__doc__).partition("\n")[0].rstrip(".")
-        yield f"  {name:<14}{summary[0].lower()}{summary[1:]}"
-    yield from ("", "Options")
-    yield f"  {'-h, --help':<14}show this help; ragtune COMMAND --help describes one command"
-    yield f"  {'--version':<14}print the version"
+    yield from ("", "Experiments", *_described(COMMANDS))
+    if find_harness() is None:
+        yield f"  These need the experiment harness: {HOW}."
+    yield from ("", "Services and tools", *_described(SERVICES))
+    options = {"-h, --help": "show this help; ragtune COMMAND --help describes one command"}
+    yield from ("", "Options", *_described(options | {"--version": "print the version"}))
+
+
+def _described(names: Mapping[str, str]) -> Iterator[str]:
+    return (f"  {name:<14}{meaning}" for name, meaning in names.items())

@@ -37,38 +37,38 @@ _COMMON = "\u2009\u2010\u2013\u2014\u2018\u2019\u201c\u201d\u2022\u2026\u2212\u2
 _LATIN = "".join(chr(i).lower() if chr(i).isalnum() or chr(i) == "_" else " " for i in range(256)).encode("latin-1")
 
 
-def _latin_words(text: str) -> list[str] | None:
-    """Runs of any length of a text in Latin-1 and common marks, in a fifth of a pattern's time; None of any other."""
+def _latin_letters(text: str) -> str | None:
+    """A text in Latin-1 and common marks, in lower case with blanks for marks; None of any other text."""
     if not text.isascii():
         for mark in _COMMON:
             text = text.replace(mark, " ")
     try:
-        return text.encode("latin-1").translate(_LATIN).decode("latin-1").split()
+        return text.encode("latin-1").translate(_LATIN).decode("latin-1")
     except UnicodeEncodeError:
         return None
 
 
 def plain_words(text: str) -> list[str]:
     """Runs of characters, of which single ones have no term; combining marks end a run, as in version 1."""
-    words = _latin_words(text)
-    return _PLAIN.findall(text.lower()) if words is None else words
+    letters = _latin_letters(text)
+    return _PLAIN.findall(text.lower()) if letters is None else letters.split()
 
 
 def marked_words(text: str) -> list[str]:
     """As :func:`plain_words`, with their combining marks, such as the vowel signs of Hindi."""
-    words = _latin_words(text)
-    return _with_marks().findall(text.lower()) if words is None else words
+    letters = _latin_letters(text)
+    return _with_marks().findall(text.lower()) if letters is None else letters.split()
 
 
 def words_or_pairs(text: str) -> list[str]:
     """As :func:`marked_words`, and pairs of neighbouring characters (NFKC) where a script shows no words."""
-    if (words := _latin_words(text)) is not None:
-        return words
+    if (letters := _latin_letters(text)) is not None:
+        return letters.split()
     found: list[str] = []
     if not _IS_UNSPACED.search(text):
         for is_ascii, parts in groupby(text.split(), str.isascii):  # a pattern takes ten times as long
             part = " ".join(parts)
-            found += (_latin_words(part) if is_ascii else None) or _with_marks().findall(part.lower())
+            found += (words_or_pairs(part) if is_ascii else None) or _with_marks().findall(part.lower())
         return found
     for run, word in _unspaced_or_marked().findall(_folded(text)):
         found += [word] if word else _pairs(_characters().findall(run))
@@ -77,9 +77,8 @@ def words_or_pairs(text: str) -> list[str]:
 
 def words_in_bytes(text: str) -> bytes:
     """The words of :func:`words_or_pairs` in UTF-8, with blanks between them, in any number."""
-    if text.isascii():
-        return text.encode().translate(_LATIN)
-    return " ".join(words_or_pairs(text)).encode("utf-8", "surrogatepass")
+    letters = _latin_letters(text)
+    return (" ".join(words_or_pairs(text)) if letters is None else letters).encode("utf-8", "surrogatepass")
 
 
 def _pairs(characters: Sequence[str]) -> list[str]:

@@ -17,8 +17,9 @@ _COLUMNS = 2**20
 _MOST_CHARACTERS = 8_000_000  # of the texts whose vectors are remembered
 _AT_ONCE = 50  # texts; their letters stay in the processor's cache
 _WORD = 0xFFFFFFFF
-_BASE = 0x9E3779B97F4A7C15  # any odd number with mixed bits
-_POWERS, _INVERSES = np.cumprod(np.full((2, 2**16), [[_BASE], [pow(_BASE, -1, 2**64)]], np.uint64), axis=1)
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # any odd number with mixed bits
+_HASHED = 24  # bytes of a word; a longer one is looked up by itself
+_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], "<u8")  # of eight, n of them
 _SLOT_BITS = 19
 _slot_hashes, _slot_columns = np.zeros(2**_SLOT_BITS, np.uint64), np.zeros(2**_SLOT_BITS, np.int64)  # of one word each
 _lock = threading.Lock()
@@ -63,13 +64,11 @@ _latest = _LatestRows()
 
 def _rows_of(texts: Sequence[str]) -> Iterator[tuple[Any, Any]]:
     places, columns = _words_of(texts)
-    terms = np.sort(places[columns >= 0] * _COLUMNS + columns[columns >= 0])
+    terms = np.sort((places * _COLUMNS + columns)[columns >= 0])
     firsts = np.diff(terms, prepend=-1).nonzero()[0]
-    counts = np.diff(firsts, append=len(terms))
-    places, columns = np.divmod(terms[firsts], _COLUMNS)
-    values = 1.0 + np.log(counts)
+    values = 1.0 + np.log(np.diff(firsts, append=len(terms)))
+    places, columns = terms[firsts] // _COLUMNS, (terms[firsts] & (_COLUMNS - 1)).astype(np.int32)
     values /= np.sqrt(np.bincount(places, values * values, len(texts)))[places]
-    columns = columns.astype(np.int32)
     for begin, end in pairwise(places.searchsorted(range(len(texts) + 1)).tolist()):
         yield columns[begin:end].copy(), values[begin:end].copy()
 
@@ -77,21 +76,23 @@ def _rows_of(texts: Sequence[str]) -> Iterator[tuple[Any, Any]]:
 def _words_of(texts: Sequence[str]) -> tuple[IntArray, IntArray]:
     """Of each word the place of its text, and its column, which is looked up by a hash in an array.
 
-    The hash is the sum of letter * _BASE**place modulo 2**64, with places from 1 in the word: a difference of running
-    sums, divided by _BASE**begin. Where the powers begin anew inside a word, it has another hash for the same column.
+    The hash is a polynomial of the word's length and its first bytes, eight of them a number.
     """
     parts = list(map(words_in_bytes, texts))
-    joined = b" ".join((b"", *parts, b""))
-    letters = np.frombuffer(joined, np.uint8)
-    is_letter = letters != ord(" ")
+    joined = b" ".join((b"", *parts, b" " * _HASHED))
+    is_letter = np.frombuffer(joined, np.uint8) != ord(" ")
     edges = (is_letter[1:] != is_letter[:-1]).nonzero()[0]
     begins, ends = edges[::2], edges[1::2]  # the blank before a word, and its last letter
-    sums = np.cumsum(letters * np.resize(_POWERS, len(letters)))
-    hashes = (sums[ends] - sums[begins]) * _INVERSES[begins % len(_INVERSES)]
+    lengths = ends - begins
+    hashes = lengths.astype(np.uint64)
+    eights = np.ndarray(len(joined) - 7, "<u8", joined, strides=(1,)).copy()  # from each place on
+    for at in range(0, _HASHED, 8):
+        hashes = hashes * _MIX + (eights[begins + (at + 1)] & _FIRST_BYTES[(lengths - at).clip(0, 8)])
+    hashes *= _MIX
     slots = hashes >> (64 - _SLOT_BITS)
     with _lock:
         columns = _slot_columns[slots]
-        others = (_slot_hashes[slots] != hashes).nonzero()[0]
+        others = ((_slot_hashes[slots] != hashes) | (lengths > _HASHED)).nonzero()[0]
         words = [joined[begins[i] + 1 : ends[i] + 1].decode("utf-8", "surrogatepass") for i in others.tolist()]
         columns[others] = list(map(_column, words))
         _slot_hashes[slots[others]], _slot_columns[slots[others]] = hashes[others], columns[others]

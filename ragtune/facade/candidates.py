@@ -102,6 +102,8 @@ def _hits(facts: Sequence[Facts], scores: Sequence[float], name: str | None) -> 
 
 
 def _text(i: int, document: Any) -> str:
+    if isinstance(document, str):
+        return document
     if isinstance(document, Document):
         return document.content
     if isinstance(document, Mapping):
@@ -110,8 +112,6 @@ def _text(i: int, document: Any) -> str:
             title = ""
         if isinstance(title, str) and isinstance(text, str):
             return f"{title} {text}".strip()
-    if isinstance(document, str):
-        return document
     raise InputError(f"document {i} is {quoted(document)}: allowed is a text, a Document, or a dict with a 'text'")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
@@ -15,18 +16,6 @@ from ragtune.core.policy.defaults import BATCH_SIZE, TRUST
 from ragtune.core.pool.ordering import Ordering
 from ragtune.embedders.candidates import CandidateVectors
 from ragtune.estimators.baseline import BaselineEstimator
-from ragtune.estimators.comparing.active_prp import ActivePRPEstimator
-from ragtune.estimators.comparing.acurank import AcuRankEstimator
-from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
-from ragtune.estimators.comparing.jointrank import JointRankEstimator
-from ragtune.estimators.comparing.knockout import KnockoutEstimator
-from ragtune.estimators.comparing.plackett_luce import PlackettLuceEstimator
-from ragtune.estimators.comparing.realm import REALMEstimator
-from ragtune.estimators.comparing.setwise_insertion import SetwiseInsertionEstimator
-from ragtune.estimators.comparing.sliding import SlidingEstimator
-from ragtune.estimators.comparing.tdpart import TDPartEstimator
-from ragtune.estimators.comparing.tourrank import TourRankEstimator
-from ragtune.estimators.comparing.ts_setrank import TSSetRankEstimator
 from ragtune.estimators.interpolation import InterpolationEstimator
 from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
 from ragtune.schedulers.gate import GateScheduler
@@ -105,13 +94,14 @@ def policy_named(
         batches = _SCORING[name](batch_size=size, acquisition=UpperConfidenceAcquisition())
         return Policy(UncertaintyEstimator(None, vectors, trust), batches)
     kind, halves = _COMPARING[name]
-    options: dict[str, Any] = {"corpus": None, "vectors": vectors} if kind is PlackettLuceEstimator else {}
+    options: dict[str, Any] = {"corpus": None, "vectors": vectors} if name == "plackett_luce" else {}
     if batch_size is not None:
         if halves is None:
             raise ConfigError(f"batch_size={batch_size!r}: allowed is None, policy {name!r} has its own")
         size = check_count("batch_size", batch_size, low=2)
         options |= {"window": size, **dict.fromkeys(halves, size // 2)}
-    return Policy(kind(**options), WindowsScheduler())
+    estimator = getattr(import_module(f"ragtune.estimators.comparing.{name}"), kind)(**options)
+    return Policy(estimator, WindowsScheduler())
 
 
 _BASELINES: dict[str, Callable[[], Policy]] = {
@@ -126,21 +116,21 @@ _SCORING: dict[str, Callable[..., BaseScheduler]] = {
     "gate": lambda **batches: GateScheduler(GreedyScheduler(**batches)),
 }
 
-_COMPARING: dict[str, tuple[Callable[..., BaseEstimator], tuple[str, ...] | None]] = {
-    "plackett_luce": (PlackettLuceEstimator, ()),
-    "sliding": (SlidingEstimator, ("step",)),
-    "tdpart": (TDPartEstimator, ("top_k",)),
-    "tourrank": (TourRankEstimator, None),
-    "acurank": (AcuRankEstimator, ()),
-    "blitzrank": (BlitzRankEstimator, ()),
-    "realm": (REALMEstimator, ()),
-    "ts_setrank": (TSSetRankEstimator, ()),
-    "setwise_insertion": (SetwiseInsertionEstimator, ()),
-    "jointrank": (JointRankEstimator, ()),
-    "knockout": (KnockoutEstimator, None),
-    "active_prp": (ActivePRPEstimator, None),
+_COMPARING: dict[str, tuple[str, tuple[str, ...] | None]] = {
+    "plackett_luce": ("PlackettLuceEstimator", ()),
+    "sliding": ("SlidingEstimator", ("step",)),
+    "tdpart": ("TDPartEstimator", ("top_k",)),
+    "tourrank": ("TourRankEstimator", None),
+    "acurank": ("AcuRankEstimator", ()),
+    "blitzrank": ("BlitzRankEstimator", ()),
+    "realm": ("REALMEstimator", ()),
+    "ts_setrank": ("TSSetRankEstimator", ()),
+    "setwise_insertion": ("SetwiseInsertionEstimator", ()),
+    "jointrank": ("JointRankEstimator", ()),
+    "knockout": ("KnockoutEstimator", None),
+    "active_prp": ("ActivePRPEstimator", None),
 }
-"""Estimators, and what is half of a window by the papers' choice; None for those that take no other window."""
+"""Estimators, imported with their policy; and what is half of a window by the papers, None without another window."""
 
 POLICIES = (*_SCORING, *_BASELINES, *_COMPARING)
 """Names of all policies."""

@@ -23,8 +23,7 @@ from ragtune.core.output import ControllerOutput
 from ragtune.core.plain import quoted
 from ragtune.core.policy.batching import compares_apart
 from ragtune.core.policy.defaults import TRUST
-from ragtune.core.pool.items import PoolItem, ids_of
-from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.items import PoolItem, ids_of, some_of
 from ragtune.core.pool.roster import Roster
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext, Request
@@ -324,8 +323,8 @@ class BudgetedReranker:
         if not doc_ids:
             return FREE
         roster = Roster.of(found, ORIGINAL) if isinstance(found, Hits) else Roster.of_items([]).joining(found)
-        items = CandidatePool(roster=roster).get_items(filter(doc_ids.__contains__, roster.doc_ids))
-        return self._price_of(query, items)
+        places = [i for i, doc_id in enumerate(roster.doc_ids) if doc_id in doc_ids]
+        return self._price_of(query, some_of(roster.items, places))
 
     def _price_of(self, query: str, items: Sequence[PoolItem]) -> CostObject:
         if not len(items):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import isroutine
 from math import inf
 from typing import Any
 
 from ragtune.core.arguments import check_count
-from ragtune.core.errors import InputError, MissingExtraError
-from ragtune.core.plain import quoted
+from ragtune.core.errors import MissingExtraError
 from ragtune.frameworks.shared import ESTIMATED, first_scores, if_all, reranker_from, signals_of, warn_of
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
-    from haystack.core.errors import SerializationError
     from haystack.utils import deserialize_callable, serialize_callable
 except ImportError as error:
     raise MissingExtraError("ragtune.frameworks.haystack", "haystack") from error
@@ -74,18 +72,8 @@ class BudgetedRanker:
 
     def to_dict(self) -> dict[str, Any]:
         """What a pipeline's file keeps of this component."""
-        arguments = {"model": self._model, "top_k": self._top_k, "signals": self._signals, **self._options}
-        for name, value in arguments.items():
-            try:
-                if name == "model" and callable(value):
-                    arguments[name] = {_FUNCTION: serialize_callable(value)}
-                json.dumps(arguments[name])
-            except (TypeError, ValueError, AttributeError, SerializationError):
-                raise InputError(
-                    f"{name}={quoted(value)} cannot be written down: allowed are names, addresses, numbers and, "
-                    "as a model, functions"
-                ) from None
-        return default_to_dict(self, **arguments)
+        model = {_FUNCTION: serialize_callable(self._model)} if isroutine(self._model) else self._model
+        return default_to_dict(self, model=model, top_k=self._top_k, signals=self._signals, **self._options)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> BudgetedRanker:

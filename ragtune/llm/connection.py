@@ -30,6 +30,7 @@ MOST_BODY_BYTES = 16 * 2**20
 """The size of an unpacked reply; a longer one is not read to its end."""
 
 _DETAIL_CHARS = 300
+_KINDS: dict[int, ServiceKind] = {408: "unavailable", 409: "unavailable", 413: "oversized", 429: "rate_limited"}
 _IDLE_S = 4.0  # that a connection is used again: many servers close theirs after five seconds
 
 
@@ -136,7 +137,7 @@ class Connection:
             target = urlsplit(response.headers["location"])
             where = f"{target.scheme}://{target.netloc}" if target.netloc else "another path"
             said = f"it redirects to {where}, which is not followed"
-        kind = _kind(response.status)
+        kind = _KINDS.get(response.status, "unavailable" if response.status >= 500 else "rejected")
         # An account without money is a 429 as well, but no waiting fills it.
         retryable = kind not in ("rejected", "oversized") and '"insufficient_quota"' not in text
         detail = self._readable(f"HTTP {response.status}: {said}")
@@ -157,14 +158,6 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         except ValueError:
             return None
     return max(0.0, seconds) if seconds == seconds else None
-
-
-def _kind(status: int) -> ServiceKind:
-    if status == 429:
-        return "rate_limited"
-    if status == 413:
-        return "oversized"
-    return "unavailable" if status >= 500 or status in (408, 409) else "rejected"
 
 
 def _run(exchange: Coroutine[Any, Any, T]) -> T:

@@ -87,16 +87,7 @@ class NeverSentError(NoVerdictError, NotAskedError):
 
 
 def no_scores(message: str, errors: Iterable[LLMError | str]) -> LLMError:
-    """Return the error of a batch without any score.
-
-    Args:
-        message: the error's text.
-        errors: why each call brought no score; a text stands for an answer that could not be used.
-
-    Returns:
-        :class:`NoVerdictError` if there are errors, all of kind ``deadline`` or ``circuit_open``;
-        :class:`NeverSentError` if no call was sent.
-    """
+    """Return the error of a batch without any score; a text stands for an answer that could not be used."""
     failed = {(e.kind, e.attempts > 0) if isinstance(e, ServiceError) else ("", True) for e in errors}
     if not failed or not {kind for kind, _ in failed} <= {"deadline", "circuit_open"}:
         return LLMError(message)

@@ -8,9 +8,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
-from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ragtune.core.arguments import check_count, check_number
@@ -222,30 +222,25 @@ def map_all(call: Callable[[I], T], inputs: Sequence[I], at_once: int) -> list[T
     """``call`` on every input, ``at_once`` at a time in daemon threads; an ``LLMError`` takes the place of a result."""
     if len(inputs) == 1:
         return [_outcome(call, inputs[0])]
-    results: dict[int, T | LLMError] = {}
-    errors: dict[int, BaseException] = {}
-    places, ended, stop = iter(range(len(inputs))), SimpleQueue[None](), threading.Event()
+    outcomes: list[Future[T | LLMError]] = [Future() for _ in inputs]
+    places, stop = iter(range(len(inputs))), threading.Event()
 
     def work() -> None:
         for place in places:  # each is some thread's
             if stop.is_set():
                 return
             try:
-                results[place] = _outcome(call, inputs[place])
+                outcomes[place].set_result(_outcome(call, inputs[place]))
             except BaseException as error:
-                errors[place] = error
-            ended.put(None)
+                outcomes[place].set_exception(error)
 
     try:
         for _ in range(min(at_once, len(inputs))):
             threading.Thread(target=work, daemon=True).start()
-        for _ in inputs:
-            ended.get()
+        wait(outcomes)
     finally:
         stop.set()
-    if errors:
-        raise errors[min(errors)]
-    return [results[place] for place in range(len(inputs))]
+    return [outcome.result() for outcome in outcomes]
 
 
 def _outcome(call: Callable[[I], T], given: I) -> T | LLMError:

@@ -10,7 +10,7 @@ from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted
-from ragtune.core.pool.items import PoolItem, lengths_of
+from ragtune.core.pool.items import PoolItem, facts_of, ids_of, lengths_of
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
@@ -33,7 +33,7 @@ class FunctionReranker(BaseReranker):
         self.facts = RerankerFacts(unpriced=RerankerFacts.unpriced - {"tokens", *(["usd"] if self.usd_per_doc else [])})
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        returned = self._function(context.query, [item.content for item in items])
+        returned = self._function(context.query, [facts.content for facts in facts_of(items)])
         try:
             if isinstance(returned, (Mapping, Set, str, bytes)):  # they have no scores in the order of the texts
                 raise TypeError
@@ -45,7 +45,7 @@ class FunctionReranker(BaseReranker):
         if len(scores) != len(items):
             raise ConfigError(f"the reranking function returned {len(scores)} scores for {len(items)} texts")
         self._watch.see(scores, context)
-        return {item.doc_id: self._relevance(score) for item, score in zip(items, scores, strict=True)}
+        return dict(zip(ids_of(items), map(self._relevance, scores), strict=True))
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         tokens = len(items) * count_tokens(context.query) + sum(lengths_of(items))

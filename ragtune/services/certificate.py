@@ -20,6 +20,7 @@ import ragtune
 from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.statistics import mean_at_most
+from ragtune.services.page import html_page
 from ragtune.services.shadow import read_records
 
 LEVEL = 0.95
@@ -39,15 +40,7 @@ _COUNTED = {
 
 
 def certificate(file: Path, metrics: Path | None = None) -> dict[str, Any]:
-    """The certificate of a shadow file, in plain data that depends on nothing but its arguments and this version.
-
-    Args:
-        file: JSON lines of ``ragtune serve --shadow-file``.
-        metrics: a page of the same server's ``/metrics``, saved at the end of the period.
-
-    Raises:
-        InputError: if a file cannot be read, has no record, or has numbers that are too large.
-    """
+    """The certificate of a shadow file and a saved page of ``/metrics``; it depends on them and this version alone."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite raises below
             return _certificate(file, metrics)
@@ -101,11 +94,7 @@ def signed(body: Mapping[str, Any], key: bytes) -> str:
 
 
 def verified(file: Path, key: bytes) -> dict[str, Any]:
-    """The certificate in a file, if the key has signed exactly this.
-
-    Raises:
-        InputError: if the file cannot be read, is no certificate, or its signature is another one.
-    """
+    """The certificate in a file, if the key has signed exactly this."""
     try:
         whole = json.loads(file.read_text(encoding="utf-8"))
         body, signature = whole["certificate"], str(whole["signature"]["value"])
@@ -131,18 +120,12 @@ def key_in(variable: str) -> bytes:
     return key
 
 
-def page(body: Mapping[str, Any], signature: str) -> str:
+def page(body: Mapping[str, Any], key: bytes) -> str:
     """The certificate as one HTML page without any other file."""
     served = "; ".join(f"{one['model']}, {one['policy']}, {json.dumps(one['budget'])}" for one in body["served"])
     rows = "".join(f"<tr><th>{html.escape(name)}<td>{html.escape(value)}" for name, value in _rows(body))
     loss = body["loss"]
-    return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>RAGtune certificate</title>
-<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1rem}}
-table{{border-collapse:collapse;width:100%}}
-th,td{{text-align:left;padding:.4rem .6rem;border-bottom:1px solid #ccc;vertical-align:top}}
-th{{font-weight:500;width:45%}}.big{{font-size:1.4rem}}code{{word-break:break-all}}</style>
-<h1>RAGtune certificate</h1>
+    found = f"""<h1>RAGtune certificate</h1>
 <p>{html.escape(" to ".join(body["period"].values()))}. {html.escape(served)}.</p>
 <p class="big">{body["saved_a_request"]["docs"]["mean"]:,.1f} of {body["documents_a_request"]:,.1f} documents
 a request were not read. The mean loss of nDCG@10 against reading all is at most <b>{loss["at_most"]:.4f}</b>.</p>
@@ -150,10 +133,10 @@ a request were not read. The mean loss of nDCG@10 against reading all is at most
 <p>The loss is by the model's own scores: it measures how far the answers are from the model's order, not how good
 that order is. The bound and each interval hold with probability {body["level"]:.0%} at any time that one looks, for
 a mean over requests like these (betting confidence sequence, Waudby-Smith and Ramdas 2023).</p>
-<p>Input <code>{body["input"]["shadow_sha256"]}</code><br>Signature ({_ALGORITHM}) <code>{signature}</code><br>
-Check it: <code>ragtune certificate --verify certificate.json</code></p>
-</html>
-"""
+<p>Input <code>{body["input"]["shadow_sha256"]}</code><br>
+Signature ({_ALGORITHM}) <code>{_signature(body, key)}</code><br>
+Check it: <code>ragtune certificate --verify certificate.json</code></p>"""
+    return html_page("RAGtune certificate", found)
 
 
 def _rows(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -188,11 +171,12 @@ def _counts(file: Path) -> dict[str, int]:
             values = re.findall(rf"^{counter}\{{.*{labels}.*\}} ([0-9.e+]+)$", text, re.MULTILINE)
             most = _MOST_NOT_COMPARED if name == "not_compared" else _MOST_COUNTED
             try:
-                found[name] = round(sum(map(float, values)))
-            except (OverflowError, ValueError):
-                found[name] = most + 1
-            if found[name] > most:
+                count = sum(map(float, values))
+            except ValueError:
+                count = math.inf
+            if count > most:
                 raise InputError(f"{file}: {counter} is no number up to {most:,}")
+            found[name] = round(count)
     if not found:
         raise InputError(f"{file}: has no counter ragtune_rerank_...; curl http://HOST:PORT/metrics saves them")
     return found

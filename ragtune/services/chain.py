@@ -6,17 +6,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
 from ragtune.core.units import CALLS, DOCS, TIME, TOKENS, UNITS
+from ragtune.facade.candidates import candidates
 from ragtune.facade.ranking import RankedDocument, Ranking
+from ragtune.facade.reranker import BudgetedReranker, Job
 from ragtune.services.batching import SharedCalls
 from ragtune.services.turns import ServedReranker, Turns
-
-if TYPE_CHECKING:
-    from ragtune.facade.reranker import BudgetedReranker, Job
 
 FIRST_STAGE = "first stage"
 """What answers where no model does."""
@@ -161,8 +160,6 @@ def _served(ranking: Ranking, **more: Any) -> ServedRanking:
 
 def first_stage(job: Job, reason: str, message: str, hops: tuple[Hop, ...] = ()) -> ServedRanking:
     """The first stage's order, which costs nothing and says why there is no more."""
-    from ragtune.facade.candidates import candidates
-
     order = [int(one.id) for one in candidates(*job[1:])]
     ranked = [RankedDocument(i, 1.0 / (2.0 + rank), None, job.documents[i]) for rank, i in enumerate(order)]
     stop = StopRecord(reason=reason, source="server", message=message)

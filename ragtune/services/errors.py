@@ -20,7 +20,6 @@ from ragtune.core.errors import (
     StoreTimeoutError,
     UnknownCollectionError,
 )
-from ragtune.services.operations import MalformedRequestError
 
 MEDIA_TYPE = "application/problem+json"
 _TYPE = "urn:ragtune:problem:"
@@ -78,7 +77,7 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
-    "malformed-request": Kind(400, "The request is no JSON", MalformedRequestError),
+    "malformed-request": Kind(400, "The request is no JSON"),
     "unauthorized": Kind(401, "An API key is needed"),
     "forbidden-origin": Kind(403, "Requests of this web page are refused"),
     "not-found": Kind(404, "There is nothing here"),

@@ -7,7 +7,6 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,11 +14,10 @@ from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.policy.scaling import rank_correlation
 from ragtune.core.statistics import BETS, gain_kept
-
-if TYPE_CHECKING:
-    from ragtune.facade.policies import Policy
-    from ragtune.facade.ranking import Ranking
-    from ragtune.facade.reranker import Job
+from ragtune.facade.doubts import Doubts
+from ragtune.facade.policies import Policy
+from ragtune.facade.ranking import Ranking
+from ragtune.facade.reranker import BudgetedReranker, Job
 
 BUDGETS = (100, 60, 40, 30, 20, 10)
 """Documents a query, from which the server chooses."""
@@ -34,7 +32,7 @@ _USEFUL = 0.55  # of (1 + correlation) / 2: trust=auto holds a model of less agr
 _DEPTH, _LEAST = 10, 5
 _KIND, _EVIDENCE = "ragtune serve --learn 1", ("seen", "closed", "wealth", "shown", "worse", "doubt")
 
-Orders = Callable[["Job", dict[int, float], Sequence[int]], list[list[int]]]
+Orders = Callable[[Job, dict[int, float], Sequence[int]], list[list[int]]]
 """Ranks a job by known scores under each budget in documents, positions best first."""
 
 
@@ -146,9 +144,6 @@ class Learner:
 
 def replayed(policy: Policy) -> Orders:
     """Ranks jobs by a policy with scores that are known; not for two threads at once."""
-    from ragtune.facade.doubts import Doubts
-    from ragtune.facade.reranker import BudgetedReranker
-
     known: dict[str, float] = {}
     ranker = BudgetedReranker(
         lambda query, texts: [known[text] for text in texts], policy=policy, docs=1, doubts=Doubts(lambda doubt: None)

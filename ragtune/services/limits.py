@@ -10,16 +10,16 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import Context
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 from ragtune.canonical.permit import CancelledWorkError, Permit
 from ragtune.canonical.service import RagService
-from ragtune.services.errors import AdapterError, invalid
-from ragtune.services.operations import Operation, decode
+from ragtune.core.arguments import check_count, check_number
+from ragtune.services.errors import AdapterError
+from ragtune.services.operations import Operation
 
 T = TypeVar("T")
 
@@ -27,15 +27,19 @@ _CHECKS = 2  # threads that only ask the database whether it is there: requests 
 _LARGE = 8 * 2**10  # bytes of a request that has room for many texts
 
 
-class ServerLimits(BaseModel):
+@dataclass(frozen=True)
+class ServerLimits:
     """``timeout_s`` each to send and to serve a request; ``threads`` each for queries, writes and large requests."""
 
-    body_bytes: int = Field(default=16 * 2**20, ge=1)
-    timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
-    in_flight: int = Field(default=256, ge=1)
-    threads: int = Field(default=8, ge=1)
+    body_bytes: int = 16 * 2**20
+    timeout_s: float = 30.0
+    in_flight: int = 256
+    threads: int = 8
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    def __post_init__(self) -> None:
+        check_number("timeout_s", self.timeout_s, low=1e-9)
+        for name in ("body_bytes", "in_flight", "threads"):
+            check_count(name, getattr(self, name), low=1)
 
     @property
     def connections(self) -> int:
@@ -78,25 +82,22 @@ class WriteOrder:
     """The writes that have arrived and have not ended; those of the same documents wait for each other."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._turns: list[tuple[str, frozenset[str] | None, Future[None]]] = []
 
     @contextmanager
     def turn(self, collection: str, documents: frozenset[str] | None) -> Iterator[list[Future[None]]]:
         """Within a write, to documents or a whole collection: the ends of the earlier writes that it must wait for."""
         own = collection, documents, Future[None]()
-        with self._lock:
-            before = [
-                end
-                for other, theirs, end in self._turns
-                if other == collection and (documents is None or theirs is None or not documents.isdisjoint(theirs))
-            ]
-            self._turns.append(own)
+        before = [
+            end
+            for other, theirs, end in self._turns
+            if other == collection and (documents is None or theirs is None or not documents.isdisjoint(theirs))
+        ]
+        self._turns.append(own)  # all in the thread of the event loop
         try:
             yield before
         finally:
-            with self._lock:
-                self._turns.remove(own)
+            self._turns.remove(own)
             own[2].set_result(None)
 
 
@@ -122,7 +123,7 @@ class Runner:
         if operation.effect == "reads":
             lane = self._large if is_large else self._queries
             return await self._work(lane, until, lambda: self._do(operation, self.service, data))
-        request = await self._work(self._reading, until, lambda: _decode(operation, data))
+        request = await self._work(self._reading, until, lambda: operation.decode(data))
         documents = None if operation.documents is None else frozenset(operation.documents(request))
         with self._order.turn(request.collection, documents) as before:
             if not await _end(map(asyncio.wrap_future, before), until):
@@ -168,7 +169,7 @@ class Runner:
 
     @staticmethod
     def _do(operation: Operation[Any], service: Any, data: bytes) -> bytes:
-        return operation.answer(service, _decode(operation, data))
+        return operation.answer(service, operation.decode(data))
 
     async def _work(self, lane: Lane, until: float, do: Callable[[], T]) -> T:
         permit = Permit()
@@ -240,10 +241,3 @@ def _work_on() -> None:
             tell()
         del work, future, tell
         _idle.release()
-
-
-def _decode(operation: Operation[Any], data: bytes) -> Any:
-    try:
-        return decode(operation.request, data)
-    except ValidationError as error:
-        raise invalid(error) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
@@ -12,9 +12,10 @@ from ragtune import __version__
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError
 from ragtune.services.dialects.table import V1
-from ragtune.services.errors import problem_of
+from ragtune.services.errors import AdapterError, problem_of
 from ragtune.services.limits import Runner, ServerLimits
-from ragtune.services.operations import OPERATIONS, MalformedRequestError, Operation
+from ragtune.services.operations import OPERATIONS, Operation
+from ragtune.services.rerank import RerankServer
 
 try:
     from mcp.server.mcpserver import MCPServer
@@ -25,10 +26,7 @@ try:
     from mcp.types import CallToolResult, TextContent, ToolAnnotations
     from starlette.routing import BaseRoute, Route
 except ImportError as error:
-    raise MissingExtraError("the MCP adapter", "services") from error
-
-if TYPE_CHECKING:
-    from ragtune.services.rerank import RerankServer
+    raise MissingExtraError("the server", "services") from error
 
 PATH = "/mcp"
 RERANK = V1.operation
@@ -139,4 +137,4 @@ def _encode(arguments: dict[str, Any]) -> bytes:
     try:
         return to_json(arguments, inf_nan_mode="constants")  # which the operation refuses
     except ValueError as error:  # a lone surrogate
-        raise MalformedRequestError(f"Invalid JSON: {error}") from None
+        raise AdapterError("malformed-request", f"Invalid JSON: {error}") from None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragtune.core.errors import MissingExtraError
+from ragtune.services.chain import ServedRanking
 from ragtune.services.dialects.table import BY_PATH
-from ragtune.services.shadow import FIGURES
+from ragtune.services.shadow import FIGURES, Shadow
 from ragtune.services.status import Recent, is_fallback
 
 try:
@@ -15,11 +16,7 @@ try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
     from starlette.responses import Response
 except ImportError as error:
-    raise MissingExtraError("the metrics of the rerank server", "services") from error
-
-if TYPE_CHECKING:
-    from ragtune.services.chain import ServedRanking
-    from ragtune.services.shadow import Shadow
+    raise MissingExtraError("the server", "services") from error
 
 PATH = "/metrics"
 
@@ -30,7 +27,7 @@ _BATCHES = (1, 2, 4, 8, 16, 32, 64)
 class Metrics:
     """The figures of one server, in a registry of its own; thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_failing: Callable[[], bool]) -> None:
         self.registry = CollectorRegistry()
         self.recent = Recent()
 
@@ -59,19 +56,16 @@ class Metrics:
         self._late = counter("deadlines", "Requests with a limit in ms, by whether it was met.", "outcome")
         self._doubts = counter("doubts", "Warnings that sources seem to know better than the model.")
         self._cached = counter("cache_lookups", "Scores asked of the cache.", "outcome")
-        self._open = Gauge(
+        is_open = Gauge(
             "ragtune_rerank_breaker_open", "1 while a model that failed is not asked, else 0.", registry=self.registry
         )
-        self._shared = Histogram(
+        is_open.set_function(lambda: float(is_failing()))
+        self.shared = Histogram(
             "ragtune_rerank_shared_batches",
             "Batches of different requests in one call of the model.",
             registry=self.registry,
             buckets=_BATCHES,
         )
-
-    def watch(self, is_open: Callable[[], bool]) -> None:
-        """Ask this, whenever the figures are read, for the breaker's state."""
-        self._open.set_function(lambda: float(is_open()))
 
     def watch_shadow(self, shadow: Shadow) -> None:
         """Ask this, whenever the figures are read, what shadowed requests came to."""
@@ -112,9 +106,6 @@ class Metrics:
         """Count a warning about the model."""
         self._doubts.inc()
         self.recent.doubted(words)
-
-    def called(self, batches: int) -> None:
-        self._shared.observe(batches)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """A request has its answer, whatever that is; those of the rerank API count."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from inspect import Parameter, signature
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints
 
-from pydantic import Discriminator, Field, Tag, TypeAdapter, create_model
+from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError, create_model
 from pydantic_core import from_json
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
@@ -28,8 +29,8 @@ from ragtune.canonical.types import (
     kind,
 )
 from ragtune.core.arguments import check_choice
-from ragtune.core.errors import InputError
 from ragtune.services import payloads as p
+from ragtune.services.errors import AdapterError, invalid
 from ragtune.services.payloads import CandidateList, CollectionName, Many, Model
 
 R = TypeVar("R", bound=p.Payload)
@@ -45,10 +46,6 @@ _COLLECTION = {
 }
 
 
-class MalformedRequestError(InputError):
-    """A request that is no JSON."""
-
-
 @dataclass(frozen=True)
 class Operation(Generic[R]):
     """A function of the service. GET and DELETE take fields from path and query; ``documents``: ids it writes."""
@@ -62,22 +59,23 @@ class Operation(Generic[R]):
     method: Method = "POST"
     effect: Effect = "reads"
     documents: Callable[[R], Iterable[str]] | None = None
-    adapter: TypeAdapter[Any] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "adapter", TypeAdapter(self.response))
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.response)
+
+    def decode(self, data: bytes) -> R:
+        """A request from JSON (RFC 8259: without NaN and Infinity), whose types are taken as they stand."""
+        try:
+            from_json(data, allow_inf_nan=False)  # the validator takes these numbers
+            return self.request.model_validate_json(data, strict=True)
+        except ValidationError as error:
+            raise invalid(error) from None
+        except ValueError as error:
+            raise AdapterError("malformed-request", f"Invalid JSON: {error}") from None
 
     def answer(self, service: Any, request: R) -> bytes:
         return self.adapter.dump_json(self.call(service, request), warnings=False)
-
-
-def decode(request: type[R], data: bytes) -> R:
-    """A request from JSON (RFC 8259: without NaN and Infinity), whose types are taken as they stand."""
-    try:
-        from_json(data, allow_inf_nan=False)  # the validator takes these numbers
-    except ValueError as error:
-        raise MalformedRequestError(f"Invalid JSON: {error}") from None
-    return request.model_validate_json(data, strict=True)
 
 
 OPERATIONS: list[Operation[Any]] = []
@@ -208,9 +206,8 @@ def package(
     include_content: bool = True,
 ) -> Any:
     """Put candidates and excerpts into one answer."""
-    given = None if excerpts is None else [excerpt.model_dump() for excerpt in excerpts]
     service.check_batch("candidates", candidates)
-    return canonical.package(query, candidates, given, include_content=include_content)
+    return canonical.package(query, candidates, excerpts, include_content=include_content)
 
 
 @_operation({"collections": list[Collection]}, "/v1/collections", "GET")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, NotRequired, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, with_config
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from ragtune.canonical.normalization import check_metadata
 from ragtune.canonical.types import Candidate
+from ragtune.core.units import UNITS
 
 T = TypeVar("T")
 
@@ -51,26 +52,22 @@ class FuseParams(Payload):
     weights: dict[str, Annotated[float, Field(ge=0, le=1e6)]] | None = None
 
 
-class Excerpt(Payload):
-    """A span of a candidate's content."""
-
-    doc_id: str
-    chunk_index: int
-    start: int
-    end: int
-    text: str
-    score: float = Field(allow_inf_nan=False)
-    tokens: int
-
-
+@with_config(extra="forbid")
 class PackagedExcerpt(TypedDict):
     """An excerpt of a result."""
 
     start: int
     end: int
     text: str
-    score: float
+    score: Finite
     tokens: int
+
+
+class Excerpt(PackagedExcerpt):
+    """A span of a candidate's content."""
+
+    doc_id: str
+    chunk_index: int
 
 
 class Result(TypedDict):
@@ -87,20 +84,19 @@ class Result(TypedDict):
     excerpts: NotRequired[list[PackagedExcerpt]]
 
 
-class Budget(Payload):
-    """Limits of one query, each instead of the server's default; null lifts that one."""
-
-    docs: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Documents that may be reranked.")
-    calls: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Calls of the model.")
-    tokens: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Tokens that the model may read.")
-    ms: Annotated[Finite, Field(ge=0)] | None = Field(
-        default=None,
-        description="Milliseconds; no call begins that is expected to pass them, judged by earlier calls.",
+_LIMITS: dict[str, Any] = {
+    unit.short: (
+        Annotated[int if unit.is_count else Finite, Field(ge=0)] | None,
+        Field(default=None, description=f"{unit.noun.capitalize()} that the query may take."),
     )
-    usd: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Dollars.")
-    flops: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Floating-point operations.")
-    search_units: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Search units.")
-    joules: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Joules.")
+    for unit in UNITS
+}
+Budget = create_model(
+    "Budget",
+    __base__=Payload,
+    __doc__="Limits of one query, each instead of the server's default; null lifts that one.",
+    **_LIMITS,
+)
 
 
 class RerankQuery(Payload):
@@ -119,7 +115,7 @@ class RerankQuery(Payload):
     max_tokens_per_doc: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Tokens after which a text is cut; by default where the model's own limit is."
     )
-    budget: Budget | None = Field(default=None, description="RAGtune's: limits of this query.")
+    budget: Budget | None = Field(default=None, description="RAGtune's: limits.")  # type: ignore[valid-type]
     min_score: Annotated[Finite, Field(ge=0, le=1)] | None = Field(
         default=None,
         description="RAGtune's: documents that the model gave less are left out, and those that it did not score.",

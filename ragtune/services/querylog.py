@@ -14,11 +14,7 @@ from ragtune.services.payloads import RerankQuery
 
 
 def sample_log(log: Path, max_docs: int, seed: int) -> list[tuple[int, RerankQuery]]:
-    """Draw requests with candidates at random until one does not fit; each with its place in the log, from 0.
-
-    Raises:
-        InputError: if the log cannot be read, a line is no request, or the first one drawn has too many candidates.
-    """
+    """Draw requests with candidates at random until one does not fit; each with its place in the log, from 0."""
     check_count("--max-docs", max_docs, low=1)
     requests = list(_requests(log))
     taken, room = [], max_docs

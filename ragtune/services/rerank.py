@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ragtune.canonical.permit import current
 from ragtune.canonical.service import LimitExceededError
@@ -17,7 +17,12 @@ from ragtune.core.interfaces import BaseReranker
 from ragtune.core.policy.defaults import TRUST
 from ragtune.core.tokens import token_spans
 from ragtune.core.units import TIME
+from ragtune.embedders.passages import Passages
+from ragtune.facade.doubts import Doubts
+from ragtune.facade.policies import Policy, policy_named
+from ragtune.facade.reranker import BudgetedReranker, Job
 from ragtune.rerankers._cached import CachedReranker
+from ragtune.rerankers.calibration import Calibration
 from ragtune.services import payloads as p
 from ragtune.services.chain import Chain, Hop, Link, Model, ServedRanking, first_stage, is_timed
 from ragtune.services.learn import Learner, replayed
@@ -26,12 +31,6 @@ from ragtune.services.shadow import Shadow, ShadowOptions
 from ragtune.services.telemetry import traced
 from ragtune.services.turns import LateError, Turns
 from ragtune.services.usage import KeyUsage, Lease
-
-if TYPE_CHECKING:
-    from ragtune.embedders.passages import Passages
-    from ragtune.facade.policies import Policy
-    from ragtune.facade.reranker import BudgetedReranker, Job
-    from ragtune.rerankers.calibration import Calibration
 
 
 class RerankServer:
@@ -62,11 +61,7 @@ class RerankServer:
         usage: KeyUsage | None = None,
         passages: Passages | None = None,
     ) -> None:
-        from ragtune.facade.doubts import Doubts  # costs a server without a model half a second
-        from ragtune.facade.policies import policy_named
-        from ragtune.facade.reranker import BudgetedReranker
-
-        self.metrics = Metrics()
+        self.metrics = Metrics(lambda: self.is_failing)
         if isinstance(reranker, CachedReranker):
             reranker.observe = self.metrics.looked_up
 
@@ -98,7 +93,7 @@ class RerankServer:
         self._turns = Turns()
         self._shadow: Shadow | None = None
         self._links = [
-            Link(each, self._turns, self.metrics.called, is_first=number == 0)
+            Link(each, self._turns, self.metrics.shared.observe, is_first=number == 0)
             for number, each in enumerate((Model(model, reranker, is_local), *fallbacks))
         ]
         self._chain = Chain(self._links)
@@ -112,7 +107,6 @@ class RerankServer:
         except BaseException:
             self.close()
             raise
-        self.metrics.watch(lambda: self.is_failing)
 
     @property
     def is_failing(self) -> bool:
@@ -146,13 +140,11 @@ class RerankServer:
             raise LimitExceededError(
                 f"/documents: {len(request.documents)} documents, allowed are at most {self.max_documents}"
             )
-        from ragtune.facade.reranker import Job
-
         if request.min_score is not None and self._links[0].asked.facts.compares:
             raise InputError("/min_score: allowed with a model that gives scores; this one compares documents")
         texts = [_text(i, document, request) for i, document in enumerate(request.documents)]
         job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)
-        named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
+        named: dict[str, Any] = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
         learner = None if self._shadow is None else self._shadow.learner
         learned = {} if learner is None else learner.limits
         limits = self._capped(_set(self._defaults | learned | named))

@@ -5,33 +5,28 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from fastapi_offline import FastAPIOffline
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
 
 from ragtune import __version__
 from ragtune.canonical.permit import Permit
-from ragtune.core.errors import MissingExtraError, RagtuneError
+from ragtune.core.errors import RagtuneError
 from ragtune.services import status
 from ragtune.services.dialects.table import BY_PATH, DIALECTS, dialect_of, fields_of, problem_at
-from ragtune.services.errors import KINDS, MEDIA_TYPE, AdapterError, Problem, headers_of
+from ragtune.services.errors import MEDIA_TYPE, AdapterError, Problem, headers_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.metrics import PATH
 from ragtune.services.operations import OPERATIONS, Operation
 from ragtune.services.rerank import RerankServer
 from ragtune.services.security import HEALTH, KEY_ID, STATIC_PATH, Protection, Security
-
-try:
-    from fastapi import FastAPI, Request, Response
-    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
-    from fastapi_offline import FastAPIOffline
-    from starlette.exceptions import HTTPException
-    from starlette.routing import BaseRoute, Match, Route
-except ImportError as error:
-    raise MissingExtraError("the REST adapter", "services") from error
 
 _MODELS = ("/v1/models", "/models", "/vllm/v1/models", "/infinity/models")
 _INFO = ("/info", "/tei/info")
@@ -40,7 +35,7 @@ _LABELS: dict[str, Any] = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0":
 _JSON = "application/json"
 _WHOLE = re.compile("[0-9]{1,9}", re.ASCII)
 _REF = "#/components/schemas/{model}"
-_STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 501, 502, 503, 504)
+_PROBLEM = {"description": "A problem", "content": {MEDIA_TYPE: {"schema": {"$ref": _REF.format(model="Problem")}}}}
 
 Schema = dict[str, Any]
 
@@ -63,6 +58,7 @@ def create_app(
         static_url=STATIC_PATH,
         swagger_ui_parameters={"persistAuthorization": True},
         lifespan=lifespan,
+        responses={"default": _PROBLEM},
     )
     schemas = Schemas()
     blocks = {operation.path: operation for operation in OPERATIONS}
@@ -78,7 +74,7 @@ def create_app(
             _add(app, endpoint, "rerank API", schemas, *filter(None, (block, *operations)))
         else:  # another path of the same
             app.add_api_route(path, endpoint, methods=["POST"], include_in_schema=False)
-    _add_pages(app, runner, ranker, limits, schemas)
+    _add_pages(app, runner, ranker, limits)
     _add_problems(app)
     _describe(app, schemas, security)
     answered = (lambda *_: None) if ranker is None else ranker.metrics.answered
@@ -100,7 +96,7 @@ def _add(
         name=operation.name,
         summary=" Or: ".join(each.summary for each in operations),
         tags=[tag],
-        responses=schemas.responses(*operations),
+        responses=schemas.response(*operations),
         openapi_extra=describe(*operations),
     )
 
@@ -156,14 +152,12 @@ def _read_parameters(operation: Operation[Any], request: Request) -> bytes:
     return to_json(values)
 
 
-def _add_pages(
-    app: FastAPI, runner: Runner, ranker: RerankServer | None, limits: ServerLimits, schemas: Schemas
-) -> None:
-    def add(paths: Sequence[str], endpoint: Callable[[], Any], summary: str, *statuses: int, **options: Any) -> None:
+def _add_pages(app: FastAPI, runner: Runner, ranker: RerankServer | None, limits: ServerLimits) -> None:
+    def add(paths: Sequence[str], endpoint: Callable[[], Any], summary: str, **options: Any) -> None:
         for number, path in enumerate(paths):  # the first is described
             name, described = path[1:].replace("/", "_") or "about", number == 0
             about: dict[str, Any] = {"operation_id": name, "summary": summary, "include_in_schema": described}
-            app.get(path, tags=["health"], responses=schemas.problems(statuses), **about, **options)(endpoint)
+            app.get(path, tags=["health"], **about, **options)(endpoint)
 
     async def healthz() -> Any:
         runner.check_threads()
@@ -174,19 +168,22 @@ def _add_pages(
         return JSONResponse({"status": "ok"})
 
     public: dict[str, Any] = {"openapi_extra": {"security": []}}
-    add(["/readyz"], readyz, "Do requests end, and does the database answer?", 403, 421, 503, 504, **public)
-    add(["/"], lambda: _about(ranker), "What is this server?", 403, 421, **public)
-    add(["/healthz"], healthz, "Does the server run, and do requests end?", 403, 421, 503, **public)
-    add(HEALTH, healthz, "Does the server run?", 403, 421, 503, **public)
-    add(_MODELS, lambda: _models(ranker), "The model, as OpenAI's API lists it.", 401, 403, 421)
-    add(_INFO, lambda: _info(ranker, limits), "The model, as TEI describes it.", 401, 403, 404, 421)
+    add(["/readyz"], readyz, "Do requests end, and does the database answer?", **public)
+    add(["/"], lambda: _about(ranker), "What is this server?", **public)
+    add(["/healthz"], healthz, "Does the server run, and do requests end?", **public)
+    add(HEALTH, healthz, "Does the server run?", **public)
+    add(_MODELS, lambda: _models(ranker), "The model, as OpenAI's API lists it.")
+    add(_INFO, lambda: _info(ranker, limits), "The model, as TEI describes it.")
     if ranker is not None:
+
+        def figures() -> dict[str, Any]:
+            return ranker.metrics.recent.status(ranker.model, ranker.is_failing)
+
         summary = "Reranking's cost and savings, for Prometheus."
-        add([PATH], ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)
-        figures = partial(ranker.metrics.recent.status, ranker.model)
+        add([PATH], ranker.metrics.page, summary, response_class=PlainTextResponse)
         summary = "What happened in the last hour and day"
-        add([status.PATH], status.page, f"{summary}, as a page.", 401, 403, 421, response_class=HTMLResponse)
-        add([status.DATA_PATH], lambda: figures(ranker.is_failing), f"{summary}.", 401, 403, 421)
+        add([status.PATH], lambda: status.page(figures()), f"{summary}, as a page.", response_class=HTMLResponse)
+        add([status.DATA_PATH], figures, f"{summary}.")
 
 
 def _about(ranker: RerankServer | None) -> dict[str, Any]:
@@ -303,15 +300,9 @@ class Schemas:
             ]
         }
 
-    def responses(self, *operations: Operation[Any]) -> dict[int | str, Schema]:
-        """Descriptions of the responses of an operation, or of all that share an endpoint, by status."""
-        done: Schema = {"description": "Done", "content": self._any_of("response", operations)}
-        return {200: done} | self.problems(_STATUSES)
-
-    def problems(self, statuses: tuple[int, ...]) -> dict[int | str, Schema]:
-        content = {MEDIA_TYPE: {"schema": self._found["problem"]}}
-        titles = {kind.status: kind.title for kind in reversed(KINDS.values())}
-        return {status: {"description": titles[status], "content": content} for status in statuses}
+    def response(self, *operations: Operation[Any]) -> dict[int | str, Schema]:
+        """Description of the answer of an operation, or of all that share an endpoint."""
+        return {200: {"description": "Done", "content": self._any_of("response", operations)}}
 
     def _any_of(self, part: str, operations: tuple[Operation[Any], ...]) -> Schema:
         schemas = [self._found[part, operation.name] for operation in operations]

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
@@ -22,11 +22,9 @@ from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.statistics import gain_kept, overlap, rank_biased_overlap
 from ragtune.core.types import FREE, CostObject
+from ragtune.facade.ranking import Ranking
+from ragtune.facade.reranker import BudgetedReranker, Job
 from ragtune.services.learn import TOLERANCE, Learner
-
-if TYPE_CHECKING:
-    from ragtune.facade.ranking import Ranking
-    from ragtune.facade.reranker import BudgetedReranker, Job
 
 _DEPTH = 10
 _WAITING, _REMEMBERED = 32, 10_000

@@ -7,16 +7,15 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.resources import files
+from html import escape
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragtune.core.types import FREE, STRATEGY_CLOSED
-
-if TYPE_CHECKING:
-    from ragtune.facade.ranking import Ranking
+from ragtune.facade.ranking import Ranking
+from ragtune.services.page import html_page
 
 PATH, DATA_PATH = "/status", "/status.json"
 
@@ -27,6 +26,25 @@ _FIGURES = (
     *("usd", "saved_usd", "saved_s", "fallbacks", "with_deadline", "deadline_misses", "doubts"),
     *("cache_hits", "cache_misses"),
 )
+_ROWS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    ("Requests answered", "requests", "{:,.0f}", ()),
+    ("Answer time, median", "p50_ms", "{:,.0f} ms", ()),
+    ("Answer time, 99%", "p99_ms", "{:,.0f} ms", ()),
+    ("Documents received", "documents", "{:,.0f}", ()),
+    ("Documents saved", "saved_documents", "{:,.0f}", ("documents",)),
+    ("Tokens saved", "saved_tokens", "{:,.0f}", ("saved_tokens", "tokens")),
+    ("Model time saved", "saved_s", "{:,.1f} s", ()),
+    ("Dollars saved", "saved_usd", "${:,.2f}", ("saved_usd", "usd")),
+    ("Scores from the cache", "cache_hits", "{:,.0f}", ("cache_hits", "cache_misses")),
+    ("Fallbacks to the first stage", "fallbacks", "{:,.0f}", ("requests",)),
+    ("Deadlines missed", "deadline_misses", "{:,.0f}", ("with_deadline",)),
+    ("Requests refused (4xx)", "refused", "{:,.0f}", ()),
+    ("Errors (5xx)", "errors", "{:,.0f}", ()),
+    ("Doubts about the model", "doubts", "{:,.0f}", ()),
+)
+"""Rows of the page: name, figure and its form, and the figures that it is a share of; without these no row."""
+
+_BAD = {"fallbacks", "deadline_misses", "errors", "doubts"}
 
 
 class Recent:
@@ -92,9 +110,47 @@ def is_fallback(ranking: Ranking) -> bool:
     return bool(ranking.batches.failed or is_without) and not any(one.reranked for one in ranking)
 
 
-def page() -> str:
-    """Return the page, which asks for the JSON every ten seconds and for nothing else."""
-    return files("ragtune.services").joinpath("status.html").read_text(encoding="utf-8")
+def page(status: Mapping[str, Any]) -> str:
+    """Return the figures of :meth:`Recent.status` as a page, which is new every ten seconds."""
+    model, hour, day = escape(status["model"]), status["hour"], status["day"]
+    requests, fallbacks = status["by_minute"]["requests"], status["by_minute"]["fallbacks"]
+    tallest = max(requests)
+    rows = "".join(
+        f"<tr><th>{words}</th>{_cell(hour, name, form, whole)}{_cell(day, name, form, whole)}</tr>\n"
+        for words, name, form, whole in _ROWS
+        if not whole or any(day[part] for part in whole)
+    )
+    state = '<p class="good"><b>The model answers.</b></p>'
+    if status["is_failing"]:
+        state = '<p class="bad"><b>The model fails: answers are in the first stage\'s order.</b></p>'
+    doubts = "".join(f"<li>{one['at']}: {escape(one['doubt'])}</li>" for one in status["latest_doubts"])
+    body = f"""<h1>{model}</h1>
+{state}
+<p class="soft">Reranked by RAGtune. Figures since {status["since"]}, as of {status["now"]}.</p>
+<h2>Requests a minute, last hour</h2>
+<svg viewBox="0 0 600 40" preserveAspectRatio="none">
+{_bars(requests, tallest, "good")}{_bars(fallbacks, tallest, "bad")}
+</svg>
+<p class="soft">From an hour ago until now, at most {tallest}; fallbacks in red.</p>
+<h2>Last hour and last day</h2>
+<table><tr><th></th><th>last hour</th><th>last day</th></tr>
+{rows}</table>
+{f"<h2>Latest doubts about the model</h2><ul>{doubts}</ul>" if doubts else ""}
+<p class="soft">The same as <a href="status.json">JSON</a>; for Prometheus at <a href="metrics">/metrics</a>; the
+<a href="docs">API</a>. <small>New figures every ten seconds.</small></p>"""
+    return html_page(f"RAGtune: {model}", body, refresh_s=10)
+
+
+def _cell(figures: Mapping[str, Any], name: str, form: str, whole: Sequence[str]) -> str:
+    value, of = figures[name], sum(figures[part] for part in whole)
+    shown = "-" if value is None else form.format(value)
+    share = f" <small>({100 * value / of:.3g}%)</small>" if of else ""
+    return f"<td{' class=bad' if value and name in _BAD else ''}>{shown}{share}</td>"
+
+
+def _bars(counts: Sequence[int], tallest: int, kind: str) -> str:
+    heights = ((10 * at + 1, 40.0 * count / (tallest or 1)) for at, count in enumerate(counts))
+    return "".join(f'<rect class="{kind}" x="{x}" y="{40 - h:.1f}" width="8" height="{h:.1f}"/>' for x, h in heights)
 
 
 def _summary(minutes: list[Counter[Any]]) -> dict[str, Any]:

@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragtune.core.types import FREE
-
-if TYPE_CHECKING:
-    from ragtune.facade.ranking import Ranking
-    from ragtune.services.payloads import RerankQuery
+from ragtune.facade.ranking import Ranking
+from ragtune.services.payloads import RerankQuery
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """Variable that allows the query and the texts in spans: ``true``, or ``span_only`` or ``span_and_event``."""

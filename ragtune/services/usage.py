@@ -48,15 +48,8 @@ _UNREAD = Refused("usage_unavailable", "the usage file cannot be read at present
 class KeyUsage:
     """Counts documents, calls and dollars of each key and day (UTC); thread-safe, and durable when a process is killed.
 
-    Amounts that cannot be written stay in memory, and are written with the next request.
-
-    Args:
-        file: the SQLite file. It has digests of keys, no keys.
-        limits: what a key may use on a day, by unit of :data:`UNITS`.
-        refuses: whether a key over its limit gets status 429; otherwise it gets the first stage's order.
-
-    Raises:
-        ConfigError: if the file cannot be written, or has another table ``usage``.
+    Amounts that cannot be written stay in memory, and are written with the next request. The SQLite file has digests of
+    keys, no keys. ``limits`` are what a key may use on a day; one over them gets status 429 if the server ``refuses``.
     """
 
     def __init__(self, file: Path, limits: Mapping[str, float], *, refuses: bool = False) -> None:
@@ -83,9 +76,6 @@ class KeyUsage:
 
         Documents are reserved while the block lasts. Requests at the same time may together pass the limits of calls
         and dollars by the cost of one request each. A file that cannot be read within a second leaves nothing.
-
-        Raises:
-            AdapterError: with status 429, if nothing is left and keys over their limits are refused.
         """
         lease, reserved = self._begun(key, documents)
         if lease.refused is _OVER and self._refuses:

@@ -42,7 +42,7 @@ class SuperPromptRetriever(BaseRetriever):
             ContextChunk(doc_id=doc.id, chunk_index=0, content=doc.content, end=len(doc.content), source="memory")
             for doc in corpus
         ]
-        self.memory = DocumentMemory(chunks, embedder, vectors)
+        self.memory = DocumentMemory(chunks, embedder, None if vectors is None else lambda: vectors.matrix)
         self._corpus = corpus
         self._pipeline = build_pipeline(self.config, memory=self.memory, rerank_stage=None, clock=VirtualClock())
 

@@ -48,8 +48,8 @@ class ContextChunk(Chunk):
 
     @classmethod
     def of(cls, chunk: Chunk, source: Source) -> ContextChunk:
-        """Return a canonical chunk with its source and a copy of its metadata."""
-        return cls(**chunk.model_copy(deep=True).__dict__, source=source)
+        """Return a canonical chunk with its source."""
+        return cls(**chunk.__dict__, source=source)
 
 
 class Turn(Frozen):

@@ -189,6 +189,9 @@ def test_chunks_come_back_in_order_with_tags_sorted_and_metadata_as_given(store:
     assert first.tags == ("a", "b")
     assert first.metadata == {**metadata, "large": 10**23}
     assert store.chunks("nowhere") == []
+    chunks, vectors = store.contents()
+    assert chunks == [first, second]
+    assert vectors.shape == (2, store.collection.embed_dims)
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {

@@ -14,7 +14,7 @@ from command_line import ROOT
 from patience import HANG_S
 
 from ragtune.cli import harness
-from ragtune.cli.main import SERVICES, main
+from ragtune.cli.main import main
 
 Call = Callable[..., SimpleNamespace]
 
@@ -36,14 +36,15 @@ def test_help_lists_every_command_with_a_sentence_in_the_order_of_its_use(call: 
     modules = {file.stem for file in (ROOT / "experiments" / "commands").glob("[!_]*.py")}
     assert set(harness.COMMANDS) == modules
     helped = call("--help")
-    places = [helped.out.index(f"\n  {name} ") for name in (*harness.COMMANDS, *SERVICES)]
+    places = [helped.out.index(f"\n  {name} ") for name in (*harness.COMMANDS, *harness.SERVICES)]
     assert places == sorted(places)
-    assert all(f"\n  {name:<14}{summary}\n" in helped.out for name, summary in harness.COMMANDS.items())
+    described = harness.COMMANDS | harness.SERVICES
+    assert all(f"\n  {name:<14}{summary}\n" in helped.out for name, summary in described.items())
 
 
 def test_help_of_a_command_says_its_name(call: Call) -> None:
     names = [name for name in harness.COMMANDS if not getattr(harness.load(name), "VERBATIM", False)]  # Hydra's own
-    for name in [*names, *SERVICES]:
+    for name in [*names, *harness.SERVICES]:
         helped = call(name, "--help")
         assert (helped.code, helped.out[: 15 + len(name)]) == (0, f"usage: ragtune {name}")
     assert call("--version").out.startswith("ragtune ")

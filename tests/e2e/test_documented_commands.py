@@ -26,7 +26,7 @@ from experiments.cli.main import help_text
 from experiments.config.compose import compose, composed, plain
 from ragtune.cli import harness
 from ragtune.cli.dispatch import Command, Parser, declare
-from ragtune.cli.main import SERVICES, main
+from ragtune.cli.main import main
 
 ALIASES = {
     "run.py": "run",
@@ -39,7 +39,7 @@ ALIASES = {
 """Commands of a checkout, by the file that is an alias of each."""
 
 HARNESS = list(harness.COMMANDS)
-COMMANDS: dict[str, Command] = {name: harness.load(name) for name in HARNESS} | SERVICES
+COMMANDS: dict[str, Command] = {name: harness.load(name) for name in (*HARNESS, *harness.SERVICES)}
 
 
 def pages() -> dict[str, str]:

@@ -162,8 +162,15 @@ def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
     assert "crumb#0" in done["views_by_stage"]["retrieval"]
     assert len(done["extras"]["reranked"]["scores"]) == 1
     (tmp_path / "crumb.txt").write_text("Crumb dense? Bake it longer.", encoding="utf-8")
-    both = json.loads(call_here(*given[:5], "--reranker", "none", "--corpus", "crumb.txt").out)
+    both = json.loads(call_here(*given[:5], "--corpus", "crumb.txt").out)
     assert {"crumb#0", "crumb.txt#0"} <= set(both["views_by_stage"]["retrieval"])
+    # A collection and a folder with the same documents give the same prompt.
+    (tmp_path / "crumb").mkdir()
+    (tmp_path / "crumb" / "corpus.jsonl").write_text(
+        "".join(f"{json.dumps({'_id': name, 'text': text})}\n" for name, text in texts.items()), encoding="utf-8"
+    )
+    options = [PROMPT, "--json", "--set", "reranker.model=not-here"]
+    assert call_here(*options, "--collection", "kept").out == call_here(*options, "--corpus", "crumb").out
     other = call_here(PROMPT, "--collection", "kpt", "--auto")
     assert (other.code, other.err) == (2, "error: no collection 'kpt': there are 'kept'\n")
 

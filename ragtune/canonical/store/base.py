@@ -75,6 +75,10 @@ class BaseStore(BaseSearcher):
         """A document's chunks in order; empty if the collection does not hold it."""
 
     @abstractmethod
+    def contents(self) -> tuple[list[Chunk], Embedding]:
+        """All chunks, by ``doc_id`` and ``chunk_index``, and their vectors, shape (chunks, ``embed_dims``)."""
+
+    @abstractmethod
     def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
         """Ids of documents by code point."""
 

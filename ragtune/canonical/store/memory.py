@@ -121,6 +121,11 @@ class MemoryStore(BaseStore):
         found = self._documents().get(check_doc_id(doc_id), [])
         return [row.chunk.model_copy(deep=True) for row in found]
 
+    def contents(self) -> tuple[list[Chunk], Embedding]:
+        rows = self._rows()
+        vectors = np.array([row.vector for row in rows], np.float32).reshape(-1, self.collection.embed_dims)
+        return [row.chunk.model_copy(deep=True) for row in rows], vectors
+
     def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
         start, most = check_page(after, limit)
         return sorted(doc_id for doc_id in self._documents() if doc_id > start)[:most]

@@ -124,6 +124,10 @@ class PostgresStore(BaseStore):
     def chunks(self, doc_id: str) -> list[Chunk]:
         return [_chunk(row) for row in self._fetch(self._sql("read_chunks"), (check_doc_id(doc_id),))]
 
+    def contents(self) -> tuple[list[Chunk], Embedding]:
+        rows = self._fetch(self._sql("read_contents"), ())
+        return [_chunk(row[:-1]) for row in rows], self._vectors([row[-1] for row in rows])
+
     def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
         return [doc_id for (doc_id,) in self._documents(self._sql("read_doc_ids"), check_page(after, limit))]
 

@@ -100,6 +100,9 @@ SELECT documents, chunks FROM ragtune.collections WHERE {own}
 -- read_chunks
 SELECT {row} FROM {partition} c WHERE {own} AND doc_id = %s ORDER BY chunk_index
 
+-- read_contents
+SELECT {row}, vector_send(embedding) FROM {partition} c WHERE {own} ORDER BY doc_id, chunk_index
+
 -- read_doc_ids: a page of the ids that follow a text, in the order of the primary key. A limit of null reads all.
 -- One row of nulls where there is no such document, no row where there is no such collection.
 SELECT d.* FROM ragtune.collections c LEFT JOIN LATERAL (

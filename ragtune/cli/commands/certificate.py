@@ -12,11 +12,11 @@ certificate has counts, it also computes the figures again.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from ragtune.core.errors import ConfigError, InputError
+from ragtune.services.certificate import certificate, key_in, page, signed, verified
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write a certificate, or verify one."""
-    from ragtune.services.certificate import certificate, key_in, page, signed, verified
-
     key = key_in(arguments.key_env)
     if arguments.verify is not None:
         body = verified(arguments.verify, key)
@@ -44,12 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.file is None:
         raise ConfigError("a shadow file is missing: ragtune certificate SHADOW-FILE, or --verify FILE")
     body = certificate(arguments.file, arguments.metrics)
-    text = signed(body, key)
     try:
         arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "certificate.json").write_text(text, encoding="utf-8")
-        signature = json.loads(text)["signature"]["value"]
-        (arguments.out / "certificate.html").write_text(page(body, signature), encoding="utf-8")
+        (arguments.out / "certificate.json").write_text(signed(body, key), encoding="utf-8")
+        (arguments.out / "certificate.html").write_text(page(body, key), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--out {arguments.out}: cannot be written ({error})") from None
     saved, loss = body["saved_a_request"]["docs"]["mean"], body["loss"]

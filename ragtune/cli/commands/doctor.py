@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ragtune import __version__
 from ragtune.cli.harness import HOW, find_harness
+from ragtune.data.caches.diskcache import default_cache_dir
 
 _FOR = {
     "experiments": "run.py of a checkout: Hydra, MLflow, measures",
@@ -71,8 +72,6 @@ def run(_: argparse.Namespace) -> int:
 
 
 def _findings() -> Iterator[str]:
-    from ragtune.data.caches.diskcache import default_cache_dir
-
     yield f"ragtune {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     yield f"  {Path(__file__).parents[2]}"
     yield "\nExtras"

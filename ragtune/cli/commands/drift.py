@@ -21,13 +21,19 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted
-
-if TYPE_CHECKING:
-    from ragtune.core.interfaces import BaseReranker
+from ragtune.core.policy.scaling import rank_correlation
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.statistics import gain_kept, overlap
+from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
+from ragtune.services.querylog import sample_log, texts_of
 
 _REFERENCE, _SEED = "fp32", 0
 
@@ -43,9 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Score the sample in every type, and print the table."""
-    from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
-    from ragtune.services.querylog import sample_log, texts_of
-
     made = [
         CrossEncoderReranker(arguments.model, arguments.max_length, device="cpu", cache_dir=None, dtype=dtype)
         for dtype in (_REFERENCE, *arguments.dtype)
@@ -92,10 +95,6 @@ def _checked(name: str, given: object, documents: int) -> list[float] | None:
 
 
 def _score(reranker: BaseReranker, query: str, texts: Sequence[str]) -> list[float]:
-    from ragtune.core.pool.items import PoolItem
-    from ragtune.core.request.budget import CostBudget
-    from ragtune.core.request.context import RAGtuneContext
-
     items = [PoolItem(str(at), text) for at, text in enumerate(texts)]
     context = RAGtuneContext(query=query, query_id="", tracker=CostBudget.unlimited().create_tracker())
     return [*reranker.rerank(items, context, "default").values()]
@@ -105,11 +104,6 @@ def _figures(
     reference: list[list[float]], scores: list[list[float]], grades: list[list[float] | None]
 ) -> dict[str, str]:
     """The cells of one type's column below its seconds; those of changes are empty for the reference."""
-    import numpy as np
-
-    from ragtune.core.policy.scaling import rank_correlation
-    from ragtune.core.statistics import gain_kept, overlap
-
     both = [(np.array(first), np.array(own)) for first, own in zip(reference, scores, strict=True)]
     orders = [[np.argsort(-one, kind="stable").tolist() for one in pair] for pair in both]
     correlations = [rank_correlation(*pair) for pair in both if all(map(np.ptp, pair))]

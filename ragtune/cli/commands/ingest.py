@@ -30,8 +30,13 @@ import sys
 import time
 from pathlib import Path
 
+from ragtune.canonical.ingestion import ingest
+from ragtune.canonical.policies import ChunkPolicy
+from ragtune.canonical.sources import DocumentFiles, chunk_file
+from ragtune.canonical.types import Chunk, SourceDocument
 from ragtune.cli import harness
 from ragtune.cli.commands.options import add_store_options, open_store
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
 KEPT = "finished batches are kept: repeat the command to go on"
@@ -64,13 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ingest_folders(arguments: argparse.Namespace) -> int:
-    from ragtune.canonical.chunking import chunk
-    from ragtune.canonical.ingestion import ingest
-    from ragtune.canonical.policies import ChunkPolicy
-    from ragtune.canonical.sources import MARKDOWN, DocumentFiles
-    from ragtune.canonical.types import Chunk, SourceDocument
-    from ragtune.core.arguments import check_count
-
     if arguments.collection is None:
         raise ConfigError("--collection NAME is missing: the collection that the folders go to")
     sources = DocumentFiles(arguments.overrides)
@@ -78,7 +76,7 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
     markdown, text = (ChunkPolicy(method=method, max_tokens=tokens) for method in ("markdown", "paragraphs"))
 
     def cut(document: SourceDocument) -> list[Chunk]:
-        return chunk(document, markdown if document.doc_id.lower().endswith(MARKDOWN) else text)
+        return chunk_file(document, markdown, text)
 
     end, every = ("\r", 0.2) if sys.stderr.isatty() else ("\n", 30.0)
     shown = time.monotonic()

@@ -6,16 +6,22 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ragtune.canonical.service import RagService
+from ragtune.canonical.store.base import BaseDatabase, BaseStore
+from ragtune.canonical.store.embedded import connect
+from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ragtune.canonical.service import RagService
-    from ragtune.canonical.store.base import BaseDatabase, BaseStore
-    from ragtune.core.interfaces import BaseEmbedder, BaseReranker
-    from ragtune.services.limits import ServerLimits
+from ragtune.core.interfaces import BaseEmbedder, BaseReranker
+from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
+from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtune.llm.client import LLMClient
+from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
+from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
+from ragtune.services.limits import ServerLimits
 
 _EMBEDDERS = ("hashing", "sentence_transformer", "openai_compatible")
 _RERANKERS = ("cross_encoder", "hashing")
@@ -57,8 +63,6 @@ def add_service_options(parser: argparse.ArgumentParser) -> None:
 
 def make_service(arguments: argparse.Namespace) -> RagService:
     """The service that the options describe, with loaded models and an open database."""
-    from ragtune.canonical.service import RagService
-
     max_batch = check_count("--max-batch", arguments.max_batch, low=1)
     embedders = {arguments.embedder: make_embedder(arguments)}
     rerankers = _make_rerankers(arguments)
@@ -89,15 +93,7 @@ def open_store(arguments: argparse.Namespace, *, create: bool = False) -> Iterat
 
 def make_limits(arguments: argparse.Namespace, **others: int) -> ServerLimits:
     """The limits of the server that the options describe."""
-    from pydantic import ValidationError
-
-    from ragtune.services.limits import ServerLimits
-
-    try:
-        return ServerLimits(timeout_s=arguments.timeout, threads=arguments.threads, **others)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from error
+    return ServerLimits(timeout_s=arguments.timeout, threads=arguments.threads, **others)
 
 
 def is_lazy(arguments: argparse.Namespace) -> bool:
@@ -109,16 +105,12 @@ def _connect(arguments: argparse.Namespace) -> BaseDatabase:
     if arguments.store != "memory":
         limits = make_limits(arguments)
         return _postgres(arguments, pool_size=limits.connections, statement_timeout_s=limits.timeout_s)
-    from ragtune.canonical.store.memory import MemoryDatabase
-
     if arguments.dsn or arguments.data_dir:
         raise ConfigError("--dsn and --data-dir: allowed with --store postgres only")
     return MemoryDatabase()
 
 
 def _postgres(arguments: argparse.Namespace, **limits: Any) -> BaseDatabase:
-    from ragtune.canonical.store.embedded import connect
-
     if arguments.dsn and arguments.data_dir:
         raise ConfigError("--dsn and --data-dir: allowed is one of them")
     return connect(arguments.dsn, arguments.data_dir, **limits)
@@ -129,16 +121,9 @@ def make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:
     kind, model = arguments.embedder, arguments.embedder_model
     _check_model("--embedder", kind, model)
     if kind == "hashing":
-        from ragtune.embedders.hashing import HashingEmbedder
-
         return HashingEmbedder()
     if kind == "sentence_transformer":
-        from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
-
         return SentenceTransformerEmbedder(model)
-    from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
-    from ragtune.llm.client import LLMClient
-
     return OpenAICompatibleEmbedder(LLMClient(model=model, mode="live"))
 
 
@@ -148,12 +133,7 @@ def _make_rerankers(arguments: argparse.Namespace) -> dict[str, BaseReranker]:
     if kind is None:
         return {}
     if kind == "hashing":
-        from ragtune.embedders.hashing import HashingEmbedder
-        from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
-
         return {kind: BiEncoderReranker(HashingEmbedder(), cache_dir=None)}
-    from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
-
     return {kind: CrossEncoderReranker(model)}
 
 

@@ -6,14 +6,15 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ragtune.core.errors import ConfigError, InputError, RagtuneError
-
-if TYPE_CHECKING:
-    from ragtune.llm.types import ChatResult
-    from ragtune.superprompt import SuperPrompt, Turn
-    from ragtune.superprompt.options import PromptOptions
+from ragtune.llm.types import ChatResult
+from ragtune.superprompt import SuperPrompt, Turn
+from ragtune.superprompt.memory.inputs import decode, parse_conversation, read_file
+from ragtune.superprompt.options import PromptOptions, load_options, nested, parse_change, write_options
+from ragtune.superprompt.parts import make_client, open_pipeline
+from ragtune.superprompt.pipeline import answer
+from ragtune.superprompt.stages.base import ORDER, FailedStageError
 
 _STDIN = "-"
 _OPTIONS = {
@@ -48,12 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the stages; notices go to stderr, the prompt or its answer to stdout."""
-    from ragtune.superprompt import SuperPrompt
-    from ragtune.superprompt.options import write_options
-    from ragtune.superprompt.parts import make_client, open_pipeline
-    from ragtune.superprompt.pipeline import answer
-    from ragtune.superprompt.stages.base import ORDER, FailedStageError
-
     options = _options(arguments)
     if arguments.print_config:
         _print(write_options(options).rstrip("\n"))
@@ -85,8 +80,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> PromptOptions:
-    from ragtune.superprompt.options import load_options, nested, parse_change
-
     given = {sets: value for name, (sets, *_) in _OPTIONS.items() if (value := getattr(arguments, name)) is not None}
     options = load_options(arguments.config, *map(parse_change, arguments.set), nested(given))
     if arguments.llm_base_url is not None and options.llm.model is None:
@@ -103,8 +96,6 @@ def _print(text: str) -> None:
 
 
 def _prompt(given: str | None) -> str:
-    from ragtune.superprompt.memory.inputs import decode
-
     if given is None:
         raise ConfigError("the prompt is missing: a text, or - to read stdin")
     if given == _STDIN:
@@ -113,16 +104,14 @@ def _prompt(given: str | None) -> str:
 
 
 def _turns(file: Path | None) -> list[Turn]:
-    from ragtune.superprompt.memory.inputs import parse_conversation, read_file
-
     return [] if file is None else parse_conversation(read_file(file.expanduser(), f"--conversation {str(file)!r}"))
 
 
-def _whole(sp: SuperPrompt, answer: ChatResult | None) -> str:
+def _whole(sp: SuperPrompt, said: ChatResult | None) -> str:
     """The JSON form; what depends on the machine and on earlier runs is left out of the costs."""
     costs = [{"stage": entry["stage"], "charged": entry["charged"]} for entry in sp.extras["costs"]]
     sp = sp.model_copy(update={"extras": {**sp.extras, "costs": costs}})
-    if answer is None:
+    if said is None:
         return sp.to_json()
-    told = {"text": answer.text, "model": answer.model, "charged": answer.cost.model_dump()}
+    told = {"text": said.text, "model": said.model, "charged": said.cost.model_dump()}
     return f'{{"super_prompt": {sp.to_json()}, "answer": {json.dumps(told, ensure_ascii=False)}}}'

@@ -13,16 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtune.core.arguments import check_number
+from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseReranker
 from ragtune.core.policy.defaults import AUTO, BATCH_SIZE, RETRY_AFTER_S, TRUST
 from ragtune.core.units import UNITS
+from ragtune.embedders.passages import Passages
+from ragtune.facade.advice import advised
+from ragtune.facade.models import is_address, language_model, reranker_for
+from ragtune.rerankers._cached import CachedReranker
+from ragtune.rerankers.calibration import Calibration
+from ragtune.services.chain import Model
+from ragtune.services.shadow import ShadowOptions
+from ragtune.services.usage import UNITS as COUNTED
+from ragtune.services.usage import KeyUsage
 
 if TYPE_CHECKING:
-    from ragtune.core.interfaces import BaseReranker
-    from ragtune.rerankers.calibration import Calibration
-    from ragtune.services.chain import Model
     from ragtune.services.rerank import RerankServer
-    from ragtune.services.usage import KeyUsage
 
 _UPSTREAM = {
     "upstream_model": ("model", str, "model that the rerank server is asked for"),
@@ -176,12 +183,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         return nullcontext()
     if arguments.learn is not None:
         _refuse(arguments, ["docs"], "without --learn only; --max-docs limits a request")
-    from ragtune.core.batches.failures import FailurePolicy
-    from ragtune.embedders.passages import Passages
-    from ragtune.facade.advice import advised
-    from ragtune.rerankers._cached import CachedReranker
     from ragtune.services.rerank import RerankServer
-    from ragtune.services.shadow import ShadowOptions
 
     retry_s = check_number("--retry-after", arguments.retry_after, low=0.0)
     reranker, is_remote = _make_reranker(arguments)
@@ -237,8 +239,6 @@ def _progress(what: str) -> Iterator[None]:
 def _calibration(file: Path | None, model: str) -> Calibration | None:
     if file is None:
         return None
-    from ragtune.rerankers.calibration import Calibration
-
     found = Calibration.load(file)
     if found.model != model:
         sys.stderr.write(f"ragtune: warning: {file} is for the model {found.model!r}, and this one is {model!r}\n")
@@ -246,8 +246,6 @@ def _calibration(file: Path | None, model: str) -> Calibration | None:
 
 
 def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
-    from ragtune.facade.models import is_address, language_model, reranker_for
-
     options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, *_LOCAL))
     if arguments.llm is not None:
         _refuse(arguments, [*_UPSTREAM, *_LOCAL, "score_cache_ttl"], "without --llm only")
@@ -273,9 +271,6 @@ def _calls(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _make_fallbacks(arguments: argparse.Namespace) -> list[Model]:
-    from ragtune.facade.models import is_address, reranker_for
-    from ragtune.services.chain import Model
-
     found = []
     for text in arguments.fallback or ():
         try:
@@ -295,9 +290,6 @@ def _make_fallbacks(arguments: argparse.Namespace) -> list[Model]:
 def _make_usage(arguments: argparse.Namespace) -> KeyUsage | None:
     if arguments.usage is None:
         return None
-    from ragtune.services.usage import UNITS as COUNTED
-    from ragtune.services.usage import KeyUsage
-
     named = {unit: getattr(arguments, f"key_{unit}") for unit in COUNTED}
     limits = {unit: limit for unit, limit in named.items() if limit is not None}
     for unit, limit in limits.items():

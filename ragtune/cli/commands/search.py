@@ -20,14 +20,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ragtune.canonical.compression import compress
+from ragtune.canonical.fitting import fit, read_questions
+from ragtune.canonical.packaging import package
+from ragtune.canonical.policies import CompressPolicy, RetrievalPlan
+from ragtune.canonical.retrieval import retrieve
+from ragtune.canonical.store.attached import attach
+from ragtune.canonical.store.base import BaseSearcher, BaseStore
 from ragtune.cli.commands.options import add_store_options, make_embedder, open_store
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ragtune.canonical.policies import RetrievalPlan
-    from ragtune.canonical.store.base import BaseSearcher
+from ragtune.data.text import term_of
 
 _WORD = re.compile(r"\w+")
 
@@ -54,11 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Search and print, or fit."""
-    from ragtune.canonical.compression import compress
-    from ragtune.canonical.packaging import package
-    from ragtune.canonical.policies import CompressPolicy
-    from ragtune.canonical.retrieval import retrieve
-
     if (arguments.question is None) == (arguments.fit is None):
         raise ConfigError("a question or --fit FILE: allowed is one of them")
     if (arguments.collection is None) == (arguments.table is None):
@@ -80,17 +80,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _opened(arguments: argparse.Namespace) -> AbstractContextManager[BaseSearcher]:
     if arguments.table is None:
         return open_store(arguments)
-    from ragtune.canonical.store.attached import attach
-
     arguments.embedder = arguments.embedder or "hashing"
     names = {name: getattr(arguments, name) for name in ("table", "id", "text", "tsv", "vector", "language")}
     return attach(arguments.dsn, make_embedder(arguments), **names)
 
 
 def _plan(arguments: argparse.Namespace, store: BaseSearcher) -> RetrievalPlan:
-    from ragtune.canonical.policies import RetrievalPlan
-    from ragtune.core.arguments import check_count
-
     has_vectors = arguments.table is None or arguments.vector is not None
     knows_meanings = arguments.fusion or "fusion" in store.settings or not store.embedder.name.startswith("hashing")
     where: dict[str, Any] = {}
@@ -112,8 +107,6 @@ def _plan(arguments: argparse.Namespace, store: BaseSearcher) -> RetrievalPlan:
 
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
-    from ragtune.data.text import term_of
-
     start, end = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("*", "*")
     wanted = {term_of(word) for word in _WORD.findall(answer["query"].lower())} - {""}
 
@@ -134,9 +127,6 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
 
 
 def _fit(store: BaseSearcher, file: Path) -> int:
-    from ragtune.canonical.fitting import fit, read_questions
-    from ragtune.canonical.store.base import BaseStore
-
     fusion, rows = fit(store, read_questions(file))
     sys.stdout.write(f"{'':<24}{'top 1':>8}{'top 3':>8}{'nDCG@10':>9}\n")
     for name, row in rows.items():

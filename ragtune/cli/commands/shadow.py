@@ -9,10 +9,8 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ragtune.services.shadow import ShadowRecord
+from ragtune.services.shadow import FIGURES, ShadowRecord, figures, read_records
 
 _FORMS = {"saved_docs": "{:.1f}", "saved_tokens": "{:.0f}", "saved_ms": "{:.1f}", "saved_usd": "{:.6f}"}
 
@@ -28,8 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a table for each model, policy and budget in the file, since no mean over several says anything of one."""
-    from ragtune.services.shadow import read_records
-
     records, unread = read_records(arguments.file)
     groups: dict[tuple[object, ...], list[ShadowRecord]] = {}
     for one in records:
@@ -43,8 +39,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _table(group: Sequence[ShadowRecord]) -> Iterator[str]:
-    from ragtune.services.shadow import FIGURES, figures
-
     first, last, found = group[0], group[-1], figures(group)
     limits = ", ".join(f"{unit} {limit:g}" for unit, limit in first.budget.items())
     yield f"{first.model}, {first.policy}, {limits}: {len(group)} requests, {first.at[:10]} to {last.at[:10]}"

@@ -124,8 +124,8 @@ class BatchRunner:
         return _booked(said, docs, self._expected_ms(0.0, docs, strategy, context, book))
 
     def _expected_ms(self, said_ms: float, docs: int, strategy: str, context: RAGtuneContext, book: BatchBook) -> float:
-        """The learned time; the reranker's own estimate until a batch was seen."""
-        if not context.tracker.clock.is_real or self._simulates_time[strategy]:
+        """The learned time, where time is limited; the reranker's own estimate until a batch was seen."""
+        if not context.tracker.clock.is_real or self._simulates_time[strategy] or context.time_left_ms == np.inf:
             return said_ms
         learned_ms = self._paces[strategy].expect(docs)
         expected = said_ms if learned_ms is None else learned_ms

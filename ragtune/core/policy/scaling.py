@@ -59,8 +59,9 @@ def logits(scores: FloatArray, cut: float = 1e-6) -> FloatArray:
 def standardised(values: FloatArray) -> FloatArray:
     """Zero mean, unit standard deviation; all zeros where the values do not differ."""
     values = squarable(values)
-    deviation = float(values.std())
-    return (values - values.mean()) / deviation if deviation > 1e-9 else np.zeros_like(values)
+    centred: FloatArray = values - values.mean()
+    deviation = float(np.sqrt((centred * centred).mean()))  # values.std(), which takes the mean once more
+    return centred / deviation if deviation > 1e-9 else np.zeros_like(values)
 
 
 def rank_correlation(one: FloatArray, other: FloatArray) -> float:
@@ -91,9 +92,9 @@ def with_twins_level(keys: FloatArray, pool: CandidatePool, *, compared: bool = 
     """Ranking keys in which scored documents of the same text (and score, unless compared) share the largest."""
     scored = pool.reranked
     scores: list[float] = [0.0] * len(scored) if compared else pool.scores[scored].tolist()
-    counts = Counter(scores)
-    if len(counts) == len(scores):
+    if len(set(scores)) == len(scores):
         return keys
+    counts = Counter(scores)
     alike: dict[tuple[float, str], list[int]] = defaultdict(list)
     for position, score in zip(scored.tolist(), scores, strict=True):
         if counts[score] > 1 and (text := pool.entries[position].content):

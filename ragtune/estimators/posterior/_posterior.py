@@ -118,7 +118,7 @@ class RelevancePosterior:
         self._prior_mean = self._means(evidence.pooled, feedback)
         self._rows = np.zeros((32, n))
         self._pivots: list[float] = []
-        self._logits, self._offsets = np.zeros(0), np.zeros(0)
+        self._whitened = np.zeros((2, 32))  # the logits and the prior means of scored documents
         self._ranked = n
         self._order: list[int] = []
         self._reference: str | None = None
@@ -220,15 +220,16 @@ class RelevancePosterior:
         return reference_logit(predictions, logits)
 
     def _condition(self, position: int, logit: float) -> None:
-        seen = self.factor[:, position].copy()
+        k, seen = len(self._order), self.factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
         row, pivot = next_row(position, self.covariance.column(position), self.factor, self.variance, self._prior.noise)
-        if len(self._order) == len(self._rows):
+        if k == len(self._rows):
             self._rows = np.vstack([self._rows, np.zeros_like(self._rows)])
-        self._rows[len(self._order)] = row
+            self._whitened = np.hstack([self._whitened, np.zeros_like(self._whitened)])
+        self._rows[k] = row
         self._pivots.append(pivot)
-        self._logits = np.append(self._logits, (logit - seen @ self._logits) / pivot)
-        self._offsets = np.append(self._offsets, (self._prior_mean[position] - seen @ self._offsets) / pivot)
+        for whitened, value in zip(self._whitened, (logit, self._prior_mean[position]), strict=True):
+            whitened[k] = (value - seen @ whitened[:k]) / pivot
         self.variance = self.variance - row**2
         self.scored[position] = True
         self.own_logits[position] = logit
@@ -240,7 +241,8 @@ class RelevancePosterior:
         log p(s) = (k + scale_strength) log s - s^2 (|u|^2 + scale_strength scale^2) / 2 + s u.v + const, with u and v
         the whitened logits and prior means.
         """
-        k, prior, logits, offsets = len(self._order), self._prior, self._logits, self._offsets
+        k, prior = len(self._order), self._prior
+        logits, offsets = self._whitened[:, :k]
         a = logits @ logits + prior.scale_strength * prior.scale**2
         b = logits @ offsets
         self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -113,13 +114,12 @@ class Dialect:
     error: Callable[[Problem], dict[str, Any]] = lambda problem: {}
     invalid: int = 422
     response: Any = dict[str, Any]
-    operation: Operation[Any] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def operation(self) -> Operation[Any]:
         summary = f"Rank documents within a budget, in the dialect of {self.server}."
         path = (self.paths or self.shared)[0]
-        operation = Operation(self.name, summary, self.request, self.response, self._call, path)
-        object.__setattr__(self, "operation", operation)
+        return Operation(self.name, summary, self.request, self.response, self._call, path)
 
     def _call(self, server: Any, request: RerankQuery) -> Any:
         if server is None:

@@ -1,30 +1,28 @@
-"""Long-term memory: documents in this process, and collections of a canonical store."""
+"""Long-term memory: the chunks of documents and collections, compared by their terms or vectors."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.canonical import chunk, normalize
 from ragtune.canonical.chunking import HEADINGS
-from ragtune.canonical.sources import MARKDOWN
-from ragtune.canonical.store.base import BaseDatabase, BaseStore
-from ragtune.canonical.types import Candidate, Filters
+from ragtune.canonical.sources import chunk_file
+from ragtune.canonical.types import SourceDocument
 from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.data.docvectors import DocumentVectors
-from ragtune.data.text import terms
+from ragtune.data.text import term_of, words_or_pairs
 from ragtune.llm.types import well_formed
 from ragtune.superprompt.memory.inputs import Documents
-from ragtune.superprompt.memory.sections import Sections, context, path_at, underlined_headings
+from ragtune.superprompt.memory.sections import Sections, context
 from ragtune.superprompt.options import Chunking
 from ragtune.superprompt.reading.text import clean, content_words
 from ragtune.superprompt.super_prompt import ContextChunk
@@ -43,20 +41,33 @@ class Matches:
 class BaseMemory(ABC):
     """Long-term memory, searched together with the conversation as one index (rule E7)."""
 
+    embedder: BaseEmbedder | None = None
+    """What compares texts by their meaning; None where terms are compared."""
+
     @abstractmethod
     def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
         """Return cosines of chunks of the memory and of all turns with every piece."""
 
     def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
-        """Return a weight > 0 for each term, larger for rarer ones; None where the memory compares no terms."""
+        """Return a weight > 0 for each term, larger for rarer ones; None where the memory knows no terms."""
         return None
 
     def sample(self) -> Sequence[str]:
         """Return some texts that show the documents' language; empty where only a search shows any."""
         return ()
 
-    def close(self) -> None:  # noqa: B027 - most hold no connections
-        """Close connections."""
+
+class _Columns(dict[str, int]):
+    """The column of a word's term, by word; -1 without a term."""
+
+    def __init__(self, terms: dict[str, int]) -> None:
+        super().__init__()
+        self._terms = terms
+
+    def __missing__(self, word: str) -> int:
+        term = term_of(word)
+        self[word] = column = self._terms.setdefault(term, len(self._terms)) if term else -1
+        return column
 
 
 class TermIndex:
@@ -66,14 +77,13 @@ class TermIndex:
         from scipy.sparse import csr_matrix, vstack
 
         self.columns: dict[str, int] = {} if further is None else dict(further.columns)
-        rows, columns, values = [], [], []
-        for row, text in enumerate(texts):
-            for term, count in Counter(terms(text)).items():
-                rows.append(row)
-                columns.append(self.columns.setdefault(term, len(self.columns)))
-                values.append(1.0 + np.log(count))
+        column_of = _Columns(self.columns)
+        found = [[column_of[word] for word in words_or_pairs(text)] for text in texts]
+        columns = np.fromiter(chain.from_iterable(found), dtype=np.int64)
+        rows = np.repeat(np.arange(len(texts)), list(map(len, found)))[columns >= 0]
         width = max(1, len(self.columns))
-        self.counts: Any = csr_matrix((values, (rows, columns)), shape=(len(texts), width), dtype=np.float64)
+        self.counts: Any = csr_matrix((np.ones(len(rows)), (rows, columns[columns >= 0])), shape=(len(texts), width))
+        self.counts.data = 1.0 + np.log(self.counts.data)
         if further is not None:
             known = further.counts
             wider = csr_matrix((known.data, known.indices, known.indptr), shape=(known.shape[0], width))
@@ -123,11 +133,11 @@ class DocumentMemory(BaseMemory):
         self,
         chunks: Iterable[ContextChunk] = (),
         embedder: BaseEmbedder | None = None,
-        vectors: DocumentVectors | None = None,
+        vectors: Callable[[], NDArray[np.float32]] | None = None,
     ) -> None:
         self.chunks = tuple(chunks)
         self.embedder = embedder
-        self._cached = vectors
+        self._make_vectors = vectors
         counts = Counter(item.id for item in self.chunks)
         if repeated := next((chunk_id for chunk_id, count in counts.items() if count > 1), None):
             raise DatasetError(f"memory holds chunk {repeated!r} twice: ids must be unique")
@@ -135,16 +145,9 @@ class DocumentMemory(BaseMemory):
     @classmethod
     def from_texts(cls, texts: Documents, chunking: Chunking) -> DocumentMemory:
         """Chunk documents by name: ``.md`` and ``.markdown`` as Markdown, all others as text."""
-        chunks = []
-        for name, text in texts.items():
-            policy = chunking.markdown if name.lower().endswith(MARKDOWN) else chunking.text
-            normal = normalize(clean(text))
-            pieces = [ContextChunk.of(piece, "memory") for piece in chunk(normal, policy, doc_id=well_formed(name))]
-            if policy is chunking.text and (headings := underlined_headings(normal.text)):
-                for piece in pieces:
-                    piece.metadata[HEADINGS] = path_at(headings, piece.start)
-            chunks += pieces
-        return cls(chunks)
+        documents = (SourceDocument(doc_id=well_formed(name), content=clean(text)) for name, text in texts.items())
+        pieces = (chunk_file(document, chunking.markdown, chunking.text) for document in documents)
+        return cls(ContextChunk.of(piece, "memory") for piece in chain.from_iterable(pieces))
 
     def prepare(self) -> None:
         if self.embedder is None:
@@ -167,10 +170,8 @@ class DocumentMemory(BaseMemory):
         cosines = [np.asarray(part @ queries.T, dtype=np.float64) for part in parts] or [np.zeros((0, len(pieces)))]
         return Matches(chunks, np.vstack(cosines).clip(-1.0, 1.0))
 
-    def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
-        """Return ``ln(1 + N / (1 + df))`` over the chunks; None with an embedder."""
-        if self.embedder is not None:
-            return None
+    def term_weights(self, terms: Collection[str]) -> Mapping[str, float]:
+        """Return ``ln(1 + N / (1 + df))`` over the chunks."""
         texts = len(self.chunks)
         return {term: float(np.log1p(texts / (1.0 + self.index.frequency(term)))) for term in sorted(terms)}
 
@@ -191,54 +192,7 @@ class DocumentMemory(BaseMemory):
 
     @cached_property
     def _vectors(self) -> NDArray[np.float32]:
-        if self._cached is not None:
-            return self._cached.matrix
+        if self._make_vectors is not None:
+            return self._make_vectors()
         assert self.embedder is not None  # noqa: S101 -- for the type checker
         return self.embedder.embed([item.snippet for item in self.chunks])
-
-
-class StoreMemory(BaseMemory):
-    """A canonical store's collection and further documents, which replace those of the same name, searched as one."""
-
-    def __init__(
-        self, store: BaseStore, beside: Iterable[ContextChunk] = (), database: BaseDatabase | None = None
-    ) -> None:
-        self.store = store
-        self.beside = DocumentMemory(beside, store.embedder)
-        self._replaced = {chunk.doc_id for chunk in self.beside.chunks}
-        self._database = database
-
-    def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
-        vectors = self.store.embedder.embed(pieces)
-        # A zero vector has no neighbours: the embedder knows nothing of that piece.
-        lists = [self._nearest(vector, limit) if vector.any() else [] for vector in vectors]
-        found: dict[tuple[str, int], Candidate] = {}
-        for candidates in lists:
-            for candidate in candidates:
-                found.setdefault(candidate.key, candidate)
-        cosines = np.zeros((len(found), len(pieces)))
-        for column, candidates in enumerate(lists):
-            known = {candidate.key: candidate.score for candidate in candidates}
-            lowest = min(known.values(), default=0.0)
-            cosines[:, column] = [known.get(key, lowest) for key in found]
-        exact = self.beside.search(pieces, conversation, limit)
-        return Matches([*exact.chunks, *self._chunks(found.values())], np.vstack([exact.cosines, cosines]))
-
-    def close(self) -> None:
-        if self._database is not None:
-            self._database.close()
-
-    def _nearest(self, vector: NDArray[np.float32], limit: int) -> list[Candidate]:
-        nearest = self.store.vector_candidates(vector, limit, Filters())
-        return [candidate for candidate in nearest if candidate.doc_id not in self._replaced]
-
-    def _chunks(self, candidates: Iterable[Candidate]) -> list[ContextChunk]:
-        spans: dict[str, dict[int, tuple[int, int]]] = {}
-        chunks = []
-        for found in candidates:
-            if found.doc_id not in spans:
-                spans[found.doc_id] = {c.chunk_index: (c.start, c.end) for c in self.store.chunks(found.doc_id)}
-            start, end = spans[found.doc_id].get(found.chunk_index, (0, 0))
-            fields = found.model_dump(exclude={"score", "sources"})
-            chunks.append(ContextChunk.model_validate({**fields, "start": start, "end": end, "source": "memory"}))
-        return chunks

@@ -17,33 +17,11 @@ from ragtune.superprompt.super_prompt import ContextChunk
 if TYPE_CHECKING:
     from ragtune.superprompt.memory.documents import TermIndex
 
-_UNDERLINED = re.compile(r"(?m)^(?=.*\w)(\S.*)\n([=\-~^\"+*#])\2{2,}[ \t]*$")
 _SUFFIX = re.compile(r"\.[a-z]{2,8}\Z", re.IGNORECASE)
 _LINK = re.compile(r"\]\([^)]*\)|:[a-z]+:`|https?://")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _K1, _B = 1.2, 0.75
 _INTERCEPT, _SIMILARITY, _SECTION, _HEADINGS, _LINKS = -4.99, 5.9, 3.03, 6.04, -13.47
-
-
-def underlined_headings(text: str) -> list[tuple[int, int, str]]:
-    """Return position, level and title of headings that a line of one mark underlines, as in reStructuredText."""
-    marks: list[str] = []
-    found = []
-    for match in _UNDERLINED.finditer(text):
-        if len(match[0]) >= 2 * len(match[1].rstrip()) - 1:
-            marks += [match[2]] if match[2] not in marks else []
-            found.append((match.start(), marks.index(match[2]), match[1].strip()))
-    return found
-
-
-def path_at(headings: Sequence[tuple[int, int, str]], position: int) -> list[str]:
-    """Return the titles that a position of the text is under, outermost first."""
-    path: list[tuple[int, str]] = []
-    for start, level, title in headings:
-        if start > position:
-            break
-        path = [above for above in path if above[0] < level] + [(level, title)]
-    return [title for _, title in path]
 
 
 def context(chunk: ContextChunk) -> str:

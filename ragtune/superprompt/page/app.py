@@ -85,22 +85,22 @@ def main() -> None:
 def _draw_stages(session: PageSession) -> None:
     turn = FIRST if session.stale else next_stage(session.sp)
     clicked = None
-    columns = [*st.columns(len(ORDER) // 2, gap="small"), *st.columns(len(ORDER) // 2, gap="small")]
-    for column, name in zip(columns, ORDER, strict=True):
+    row = st.container(horizontal=True, gap="small")
+    for name in ORDER:
         is_done = session.has_run(name) and not session.stale
-        if column.button(
+        if row.button(
             f"✓ {_title(name)}" if is_done else _title(name),
             key=f"stage_{name}",
             type="primary" if name == turn and not is_done else "secondary",
             disabled=not session.can_run(name),
-            width="stretch",
+            width=170,  # pixels: two stages in a row on a phone, four or more on a screen
         ):
             clicked = name
-    auto, answer, note = st.columns([1, 1, 6], gap="small", vertical_alignment="center")
-    is_auto = auto.button("Auto", key="auto", disabled=not session.can_run(FIRST), width="stretch")
-    is_asking = answer.button("Answer", key="answer", disabled=not session.can_ask, width="stretch")
+    row = st.container(horizontal=True, gap="small", vertical_alignment="center")
+    is_auto = row.button("Auto", key="auto", disabled=not session.can_run(FIRST))
+    is_asking = row.button("Answer", key="answer", disabled=not session.can_ask)
     llm = session.options.llm
-    note.caption(f"Language model: {_plain(llm.model)} ({llm.mode})." if llm.model else "No language model.")
+    row.caption(f"Language model: {_plain(llm.model)} ({llm.mode})." if llm.model else "No language model.")
     if not (is_auto or is_asking or clicked):
         return
     with st.spinner(f"{_title(clicked or ('Auto' if is_auto else 'Answer'))} ..."):

@@ -9,7 +9,7 @@ from ragtune.core.errors import DatasetError, RagtuneError
 from ragtune.core.types import CostObject
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt import Pipeline, SuperPrompt, Turn
-from ragtune.superprompt.memory.documents import BaseMemory
+from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.memory.inputs import Documents, decode, parse_conversation
 from ragtune.superprompt.options import Chunking, EmbedderOptions, MemoryOptions, load_options, parse_options
 from ragtune.superprompt.parts import check_options, make_client, make_memory, make_pipeline
@@ -44,7 +44,7 @@ class PageSession:
         self._other_costs: list[dict[str, Any]] = []
         self._turns: tuple[Turn, ...] = ()
         self._started: tuple[str, tuple[Turn, ...], _Search] | None = None
-        self._memory: tuple[_Search, BaseMemory] | None = None
+        self._memory: tuple[_Search, DocumentMemory] | None = None
 
     def set_conversation(self, text: str) -> None:
         self.input_problems.pop("conversation", None)
@@ -144,9 +144,6 @@ class PageSession:
     def _pipeline(self) -> Pipeline:
         """The pipeline of the options; the memory stays open while its options are the same."""
         if self._memory is None or self._memory[0] != self._search:
-            if self._memory is not None:
-                self._memory[1].close()
-                self._memory = None
             self._memory = (self._search, make_memory(self.options, *self.documents))
         return make_pipeline(self.options, self._memory[1])
 

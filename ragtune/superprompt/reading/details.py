@@ -47,9 +47,9 @@ _LANGUAGE = re.compile(rf"(?i)\b(?:in|auf|en)\s+(german|english|french|spanish|i
 _AUDIENCE = re.compile(
     r"(?i)\b(?:(?:target\s+)?audience|zielgruppe)\s*(?::|is|are|ist|sind)\s*([^.;!?\n]+)"
     r"|\bwrite\s+(?:it\s+|this\s+)?for\s+([^.,;!?\n]+)|\bfor\s+an\s+audience\s+of\s+([^.,;!?\n]+)"
-    r"|\bexplain\b[^.!?\n]*?\s+to\s+(an?\s+[^.,;!?\n]+)|\berkläre?\b[^.!?\n]*?\s+für\s+([^.,;!?\n]+)"
+    r"|\bexplain\b[^.!?\n]*?\s+to\s+(an?\s+[^.,;!?\n]+?)(?=\s+(?:how|what|why|when|where|which|whether)\b|[.,;!?\n]|\Z)|\berkläre?\b[^.!?\n]*?\s+für\s+([^.,;!?\n]+)"
 )
-ASKS_FOR_DETAILS = (_KEYS, _HEAD_ROW, _LENGTH, _COUNT, _LANGUAGE, _JUST, _NO_CODE, _AUDIENCE)
+ASKS_FOR_DETAILS = (_KEYS, _HEAD_ROW, _LENGTH, _COUNT, _LANGUAGE, _JUST, _NO_CODE)
 """What names no subject in a request."""
 
 _ARTICLE = re.compile(r"\A(?:an?|eine[mnr]?)\s+", re.IGNORECASE)
@@ -146,3 +146,11 @@ def audience_in(text: str) -> str | None:
     """Return for whom a request says that the answer is."""
     found = _AUDIENCE.search(request_in(text))
     return next(filter(None, found.groups())).strip() if found else None
+
+
+def without_audience(text: str) -> str:
+    """Return the text without the words that say for whom the answer is."""
+    if (found := _AUDIENCE.search(text)) is None:
+        return text
+    start = found.start(4 if found[4] else 5) if found[4] or found[5] else found.start()  # what is explained stays
+    return f"{text[:start]} {text[found.end() :]}"

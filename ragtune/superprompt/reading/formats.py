@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.reading.content import request_in
-from ragtune.superprompt.reading.details import ASKS_FOR_DETAILS
+from ragtune.superprompt.reading.details import ASKS_FOR_DETAILS, without_audience
 from ragtune.superprompt.reading.text import one_line
 
 _LANGUAGES = r"python|sql|bash|shell|toml|javascript|typescript|java|rust|go|c\+\+|powershell"
@@ -49,6 +49,8 @@ _WISH = re.compile(
     rf"{_ONLY}|{_VERB}{_ASKED}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)"
     rf"|\A\W*(?:an?\s+|eine?\s+)?(?:short\s+|kurze\s+)?e-?mail\b|\A\W*(?!(?:{_LANGUAGES})\b){_FORM}"
     r"(?=\s+(?:with|mit|separated)\b|\s*[.:!]?\s*\Z)"
+    r"|(?:\b(?:please|bitte)\s+|[,;]\s+(?=(?:\d+|two|three|four|five|six|ten|zwei|drei|vier|fünf|sechs|zehn)\s))"
+    rf"(?!(?:{_LANGUAGES})\b){_FORM}(?=\s*[.!]?\s*\Z)"
     rf"|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
     r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b|mit\b|für\b|zusammen\b|antworten\b|ausgeben\b|how\b|what\b|why\b|wie\b|was\b|warum\b|without\b|ohne\b))"
     rf"|\b(?:from\s+{_FORM}|(?:convert|transform|change|turn|reformat|export|migrate)\b[^.!?]*?)\s+(?P<target>to\s+{_FORM})"
@@ -129,7 +131,7 @@ def without_format(task: str) -> str:
         task = task.replace(wish, " ", 1)
     for pattern in ASKS_FOR_DETAILS:
         task = pattern.sub(" ", task)
-    return task
+    return without_audience(task)
 
 
 def _wishes(task: str) -> Iterator[str]:

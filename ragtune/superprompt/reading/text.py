@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
+from ragtune.canonical.analyzers import stopword_list
 from ragtune.data.text import words_and_terms
 from ragtune.llm.prompts import fence
 from ragtune.llm.types import well_formed
@@ -114,10 +115,8 @@ def _escaped(line: str, is_quoted: bool) -> str:
 @cache
 def stopwords(language: str) -> frozenset[str]:
     """Return function words of a language in lower case, including question words."""
-    import bm25s.stopwords
-
     name = "EN_PLUS" if language == ENGLISH else language.upper()
-    words = frozenset(getattr(bm25s.stopwords, f"STOPWORDS_{name}")) | frozenset(_MISSING[language].split())
+    words = stopword_list(name) | frozenset(_MISSING[language].split())
     if language != ENGLISH:
         return words
     positive = {word.removesuffix("n't") for word in words if word.endswith("n't")}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
-from math import fsum
+from math import fsum, log2
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -17,6 +17,7 @@ from ragtune.data.text import terms
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.chooser import Choices, Chooser, ChooserConfig
 from ragtune.superprompt.frozen import Frozen
+from ragtune.superprompt.memory.sections import context
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.base import AgentStage
@@ -45,9 +46,9 @@ class FloorOptions(Frozen):
     min_coverage: float = Field(ge=0.0, le=1.0)
     rarest_terms: int = Field(ge=1)
     weak_selection: int = Field(ge=0)
-    relative_probability: float = Field(ge=0.0, le=1.0)
+    relative_odds: float = Field(ge=0.0, le=1.0)
     min_gain: float = Field(ge=0.0, le=1.0)
-    weak_probability: float = Field(ge=0.0, le=1.0)
+    min_evidence: float = Field(ge=0.0, le=1.0)
 
 
 @dataclass(frozen=True)
@@ -61,30 +62,38 @@ class GateEvidence:
     floor: FloorOptions
     terms: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Terms by id, where the scores are probabilities of a fitted model."""
+    mean_score: float | None = None
+    """Of all chunks of the memory, where the scores are an embedder's."""
 
     @classmethod
     def of(cls, sp: SuperPrompt, ids: Sequence[str], floor: FloorOptions) -> GateEvidence:
         found, reranked = sp.extras["retrieval"], sp.extras["reranked"]
         weights: Mapping[str, float] = found.get("term_weights") or {}
-        scores: Mapping[str, float] = reranked["scores"]
-        if not scores and not weights:
+        relevance: Mapping[str, float] = reranked.get("relevance", {})
+        scores: Mapping[str, float] = relevance or reranked["scores"]
+        mean_score = None
+        if not scores and ("background" in found or not weights):
             scores = {chunk_id: (1.0 + cosine) / 2.0 for chunk_id, cosine in found["scores"].items()}
+            mean_score = (1.0 + found["background"]) / 2.0 if "background" in found else None
         known = {chunk_id: scores[chunk_id] for chunk_id in ids if chunk_id in scores}
         chunks = sp.chunks(ids) if weights else []
         covered = {chunk.id: coverage(chunk, weights, floor.rarest_terms) for chunk in chunks}
-        held = {c.id: frozenset(terms(c.snippet)) for c in sp.chunks(ids)} if reranked.get("calibrated") else {}
-        return cls(ids, known, covered, reranked.get("support", {}), floor, held)
+        held = {c.id: frozenset(terms(c.snippet)) for c in sp.chunks(ids)} if relevance else {}
+        return cls(ids, known, covered, reranked.get("support", {}), floor, held, mean_score)
 
     @property
     def background(self) -> float:
-        """The score of an unrelated candidate: the lower quartile, at most ``neutral_score``."""
+        """The score of an unrelated chunk: the mean, else the lower quartile but at most ``neutral_score``."""
+        if self.mean_score is not None:
+            return self.mean_score
         ordered = sorted(self.scores.values())
         return min(self.floor.neutral_score, ordered[len(ordered) // _QUARTER])
 
     def is_weak(self, among: Collection[str]) -> bool:
         """Return whether the candidates with these ids support the prompt only weakly, compared with all candidates."""
         if self.terms:
-            return _highest(self.scores, among) < self.floor.weak_probability
+            evidence = {i: score * self.coverage.get(i, 1.0) for i, score in self.scores.items()}
+            return _highest(evidence, among) < self.floor.min_evidence
         most = _highest(self.coverage, among)
         if not self.scores:
             return bool(self.coverage) and most < self.floor.min_coverage
@@ -107,13 +116,14 @@ class GateEvidence:
         return above[: self.floor.weak_selection] if self.is_weak(self.ids) else above
 
     def _gaining(self) -> list[str]:
-        """Candidates that add something: probability times the share of terms that no kept candidate has."""
-        least = self.floor.relative_probability * max(self.scores.values(), default=0.0)
+        """Candidates that add enough: probability times the share of terms that no kept candidate has."""
+        least = self.floor.relative_odds * max(map(_odds, self.scores.values()), default=0.0)
         kept: list[str] = []
         for chunk_id in self.ids:
             probability, held = self.scores.get(chunk_id, 0.0), self.terms[chunk_id]
             known = max((len(held & self.terms[other]) / max(1, len(held)) for other in kept), default=0.0)
-            if probability >= least and (not kept or probability * (1.0 - known) >= self.floor.min_gain):
+            price = self.floor.min_gain * log2(2 + len(kept))
+            if _odds(probability) >= least and (not kept or probability * (1.0 - known) >= price):
                 kept.append(chunk_id)
         return kept
 
@@ -221,7 +231,7 @@ class A3NLIGate(AgentStage[GateConfig, Chooser, Gating]):
 def coverage(chunk: ContextChunk, weights: Mapping[str, float], rarest_terms: int) -> float:
     """Return the weight of a chunk's terms as a share of the weight of the prompt's rarest terms, in [0, 1]."""
     whole = fsum(nlargest(rarest_terms, weights.values()))
-    held = frozenset(terms(chunk.snippet))
+    held = frozenset(terms(f"{context(chunk)} {chunk.snippet}"))
     return min(1.0, fsum(weight for term, weight in weights.items() if term in held) / whole) if whole else 0.0
 
 
@@ -241,6 +251,10 @@ def duplicates(texts: Mapping[str, str], threshold: float) -> dict[str, str]:
         else:
             found[text_id] = original
     return found
+
+
+def _odds(probability: float) -> float:
+    return probability / max(1.0 - probability, 1e-6)
 
 
 def _highest(values: Mapping[str, float], among: Collection[str]) -> float:

@@ -58,6 +58,7 @@ _CODE_LIKE = re.compile(
     re.IGNORECASE,
 )
 _LEAST_WORDS, _LEAST_CELLS, _LONGEST = 4, 3, 40
+_TAGS = re.compile(r"(?:\s*<[^>]*>)+\s*")
 _RULE = re.compile(r"[\s|:-]*-[\s|:-]*$")
 
 
@@ -198,7 +199,11 @@ def _numbers(match: re.Match[str]) -> list[str]:
 
 def _candidate(chunk: ContextChunk) -> Candidate:
     lines = (line.strip() for line in chunk.snippet.split("\n"))
-    code = [f"`{line}`" for line in lines if _CODE_LIKE.match(line) and "`" not in line and line[:1] not in "#>|."]
+    code = [
+        f"`{line}`"
+        for line in lines
+        if _CODE_LIKE.match(line) and "`" not in line and line[:1] not in "#>|." and not _TAGS.fullmatch(line)
+    ]
     text = _BREAK.join(
         sentences(chunk.snippet, chunk.start > 0) or [line for line in code if len(_LETTERS.findall(line)) > 2]
     )
@@ -256,7 +261,8 @@ def _units(text: str, begins_inside: bool) -> Iterator[str]:
     yield "\n".join(unit)
 
 
-def _outside_code(lines: list[str], begins_inside: bool) -> Iterator[str]:
+def _outside_code(text: list[str], begins_inside: bool) -> Iterator[str]:
+    lines = [_QUOTE.sub("", line) for line in text]
     fences = [(number, match) for number, line in enumerate(lines) if (match := _FENCE.match(line))]
     # Of an odd number of fences the first closes earlier code, unless it names a language.
     closes = begins_inside and len(fences) % 2 == 1 and not fences[0][1]["info"].strip()
@@ -266,4 +272,4 @@ def _outside_code(lines: list[str], begins_inside: bool) -> Iterator[str]:
         if is_literal and (not line.strip() or line[:1].isspace()):
             continue
         is_literal = not marks and bool(_LITERAL.match(line))
-        yield "" if marks else _QUOTE.sub("", line)
+        yield "" if marks else line

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import sqrt
+from math import prod, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,13 +24,15 @@ from ragtune.data.text import terms
 from ragtune.superprompt.memory.documents import TermIndex
 from ragtune.superprompt.memory.sections import Sections
 from ragtune.superprompt.options import CROSS_ENCODER, PipelineConfig
-from ragtune.superprompt.rendering import rerank_query, subject_words
+from ragtune.superprompt.reading.text import language_of
+from ragtune.superprompt.rendering import normalized_query, rerank_query, subject_words
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 NO_RERANKER = "the ReRanker changed nothing: no reranker is set, so the order is that of Retrieval"
 
 _DECIMALS = 6
+_LEAST = 1e-6
 _SAMPLE = 2_000
 _MAX_DIMENSIONS = 200
 _FEEDBACK = 5
@@ -40,7 +42,10 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reranked:
-    """All candidates, best first, and calibrated scores in [0, 1]; ``details`` may have each one's ``support``."""
+    """All candidates, best first, and calibrated scores in [0, 1]; ``details`` may have ``support`` or ``relevance``.
+
+    Both are by id. ``relevance`` is P(relevant) of a fitted model, for which A3 needs no other candidates.
+    """
 
     ids: list[str]
     scores: dict[str, float]
@@ -60,8 +65,9 @@ class BaseRerankStage(ABC):
 class TopRerankStage(BaseRerankStage):
     """Scores every candidate in one batch: the fixed depth of rule E8. Candidates without a score come last."""
 
-    def __init__(self, reranker: BaseReranker) -> None:
+    def __init__(self, reranker: BaseReranker, terms: LatentRerankStage | None = None) -> None:
         self.reranker = reranker
+        self._terms = terms
         self.label = str(getattr(reranker, "model", type(reranker).__name__))
 
     @classmethod
@@ -82,14 +88,26 @@ class TopRerankStage(BaseRerankStage):
             meter.charge(expected)
         ranked = sorted((doc.id for doc in candidates if doc.id in scores), key=lambda doc_id: -scores[doc_id])
         unscored = [doc.id for doc in candidates if doc.id not in scores]
-        return Reranked([*ranked, *unscored], {doc_id: float(scores[doc_id]) for doc_id in ranked})
+        outcome = Reranked([*ranked, *unscored], {doc_id: float(scores[doc_id]) for doc_id in ranked})
+        return self._with_relevance(outcome, body, candidates, meter)
+
+    def _with_relevance(
+        self, outcome: Reranked, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter
+    ) -> Reranked:
+        """The outcome with P(relevant): the mean log odds of the reranker's scores and of the terms' probabilities."""
+        found = {} if self._terms is None else self._terms.order(body, candidates, meter).details.get("relevance", {})
+        for chunk_id in sorted(found.keys() & outcome.scores.keys()):
+            odds = (score / max(1.0 - score, _LEAST) for score in (found[chunk_id], outcome.scores[chunk_id]))
+            mean = sqrt(max(_LEAST, prod(odds)))
+            outcome.details.setdefault("relevance", {})[chunk_id] = round(mean / (1.0 + mean), _DECIMALS)
+        return outcome
 
 
 class BudgetedRerankStage(TopRerankStage):
     """Scores at most ``docs`` candidates of a prompt, chosen by the posterior, and stops once the top is settled."""
 
-    def __init__(self, reranker: BaseReranker, docs: int) -> None:
-        super().__init__(reranker)
+    def __init__(self, reranker: BaseReranker, docs: int, terms: LatentRerankStage | None = None) -> None:
+        super().__init__(reranker, terms)
         self.docs = docs
         self.label += ", under a budget"
 
@@ -105,7 +123,7 @@ class BudgetedRerankStage(TopRerankStage):
         details: dict[str, Any] = {"dropped": {candidates[i].id: why for i, why in ranking.failures.items()}}
         if ranking.stop is not None:
             details["stop"] = ranking.stop.model_dump()
-        return Reranked(ids, scores, details)
+        return self._with_relevance(Reranked(ids, scores, details), body, candidates, meter)
 
 
 class LatentRerankStage(BaseRerankStage):
@@ -114,20 +132,31 @@ class LatentRerankStage(BaseRerankStage):
     One cosine is of TF-IDF vectors. The other is in the collection's latent space (Deerwester et al. 1990) with
     log-entropy weights (Dumais 1991) and the five best texts as relevance feedback (Rocchio 1971). The latent space
     has ``2 sqrt(n)`` dimensions for n texts, at most 200, learned once from at most 2,000 texts. With sections the
-    scores are P(relevant), and ``details["calibrated"]`` is set.
+    scores are P(relevant).
 
     ``details["support"]`` has each candidate's mean without feedback, reduced by words of the prompt that the
     collection does not know or does not relate to its subjects. It is low where the collection is about something else.
+
+    ``language`` is that of the documents: a prompt in another one keeps the order and gets no scores.
     """
 
     label = "terms and latent semantic analysis of the documents, without a model"
 
-    def __init__(self, index: TermIndex, request_words: Collection[str] = (), sections: Sections | None = None) -> None:
+    def __init__(
+        self,
+        index: TermIndex,
+        request_words: Collection[str] = (),
+        sections: Sections | None = None,
+        language: str | None = None,
+    ) -> None:
         self._index = index
+        self._language = language
         self._request_words = frozenset(request_words)
         self._sections = sections
 
     def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+        if self._language not in (None, language_of(normalized_query(body))):
+            return Reranked([candidate.id for candidate in candidates], {})
         words = subject_words(body, self._request_words)
         texts = [candidate.content for candidate in candidates]
         if self._sections is not None:
@@ -147,7 +176,8 @@ class LatentRerankStage(BaseRerankStage):
             ids, wording = [candidate.id for candidate in candidates], [term for _, term in words]
             relevance = np.round(self._sections.relevance(wording, ids, texts, means), _DECIMALS)
             order = np.argsort(-relevance, kind="stable")
-            return Reranked([ids[n] for n in order], {ids[n]: float(relevance[n]) for n in order}, {"calibrated": True})
+            scores = {ids[n]: float(relevance[n]) for n in order}
+            return Reranked(list(scores), scores, {"relevance": scores})
         support = np.round(known[0] * (lexical + length * related) / 2.0, _DECIMALS).tolist()
         order = np.argsort(-means, kind="stable")
         scores = {candidates[place].id: (1.0 + float(means[place])) / 2.0 for place in order}

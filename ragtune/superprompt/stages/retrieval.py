@@ -47,7 +47,7 @@ class Retrieval(BaseStage):
         query = normalized_query(sp.body)
         pieces = split_query(query, limits.n0_query_pieces, limits.min_piece_tokens, limits.piece_slack)
         turns = conversation_chunks(sp.recent_conversation, config.chunking.conversation)
-        ranked = self._search(pieces, turns, limits) if pieces else []
+        ranked, background = self._search(pieces, turns, limits) if pieces else ([], 0.0)
         if not ranked:
             sp.add_notice(self.name, NOTHING)
         texts = self.memory.sample() or [found.snippet for found, _ in ranked[:_LANGUAGE_SAMPLE]]
@@ -61,22 +61,27 @@ class Retrieval(BaseStage):
         sp.extras["retrieval"] = {"pieces": pieces, "scores": {found.id: score for found, score in ranked}}
         if weights is not None:
             sp.extras["retrieval"]["term_weights"] = dict(weights)
+        if self.memory.embedder is not None:
+            sp.extras["retrieval"]["background"] = background
 
-    def _search(self, pieces: list[str], turns: list[ContextChunk], limits: Limits) -> list[tuple[ContextChunk, float]]:
+    def _search(
+        self, pieces: list[str], turns: list[ContextChunk], limits: Limits
+    ) -> tuple[list[tuple[ContextChunk, float]], float]:
+        """The best candidates with their scores, and the mean score of all chunks."""
         matches = self.memory.search(pieces, turns, limits.n1_retr_max_candidates)
         if not matches.chunks:
-            return []
+            return [], 0.0
         if not np.isfinite(matches.cosines).all():
             raise InvalidScoreError("a cosine is not a finite number: mend the embedder")
         lengths = [count_tokens(piece) for piece in pieces]
-        scores = log_avg_exp(matches.cosines, lengths, limits.log_avg_exp_tau).tolist()
+        scores = log_avg_exp(matches.cosines, lengths, limits.log_avg_exp_tau)
         similar = np.flatnonzero((matches.cosines > 0.0).any(axis=1)).tolist()
-        candidates = [(matches.chunks[i], scores[i]) for i in similar]
+        candidates = [(matches.chunks[i], float(scores[i])) for i in similar]
         candidates.sort(key=lambda pair: (-pair[1], pair[0].tie_key))
         unique: dict[str, tuple[ContextChunk, float]] = {}
         for found, score in candidates:
             unique.setdefault(found.id, (found, score))
-        return list(unique.values())[: limits.n1_retr_max_candidates]
+        return list(unique.values())[: limits.n1_retr_max_candidates], round(float(scores.mean()), _DECIMALS)
 
 
 def log_avg_exp(cosines: NDArray[np.float64], lengths: Sequence[int], tau: float) -> NDArray[np.float64]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
+from ragtune.core.interfaces import BaseEmbedder, BaseReranker
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.parts import make_pipeline
+from ragtune.superprompt.pipeline import build_pipeline
+from ragtune.superprompt.stages.reranker import LatentRerankStage, TopRerankStage
 
 DOCUMENTS = {
     "brewing.rst": (
@@ -60,6 +65,8 @@ def test_facts_state_something_and_are_no_links_headings_or_code() -> None:
     facts = [line for line in sp.s_ctx_md.split("\n") if line.endswith("]")]
     assert any("Green tea is steeped at 75 degrees for two minutes." in fact for fact in facts)
     assert not any(mark in "\n".join(facts) for mark in ("](", "code-block", "steep(", ":ref:", "contents"))
+    quoted = '# Tea\n\n<a id="tea"></a>\n\n> ```js\n> // Green tea must be steeped at 75 degrees.\n> ```\n'
+    assert "- " not in done("How is green tea steeped?", {"tea.md": quoted}).s_ctx_md.replace("- none", "")
 
 
 def test_what_the_documents_do_not_answer_gets_the_notice() -> None:
@@ -77,6 +84,43 @@ def test_who_the_model_is_leaves_the_task() -> None:
     assert (sp.body["system"], sp.body["task"]) == ("You are a senior tea taster.", "How long is green tea steeped?")
 
 
+def test_what_is_explained_to_whom_stays_the_subject() -> None:
+    for task in ("Explain to a child how green tea is steeped.", "Explain how green tea is steeped to a child."):
+        sp = done(task)
+        assert sp.body["audience"] == "a child"
+        assert "green" in sp.extras["retrieval"]["term_weights"]
+
+
+@pytest.mark.parametrize("prompt", ["How long is green tea steeped?", "Which guitar has a maple neck?"])
+def test_an_embedder_and_a_reranker_that_like_all_candidates_get_no_more_attached(prompt: str) -> None:
+    teas = {
+        f"tea{n}.md": f"# Oolong {n}\n\nOolong number {n} comes from garden {n}, a tea garden.\n" for n in range(30)
+    }
+    options = load_options(None, {"reranker": {"model": "no-such-model"}})
+    chunks = DocumentMemory.from_texts(DOCUMENTS | teas, options.chunking).chunks
+    memory = DocumentMemory(chunks, ConstantEmbedder())
+    pipelines = [make_pipeline(options, memory)]
+    terms = LatentRerankStage(memory.index, options.request_words, memory.sections)
+    pipelines.append(build_pipeline(options, memory=memory, rerank_stage=TopRerankStage(ConstantReranker(), terms)))
+    for pipeline in pipelines:
+        sp = pipeline.run_all(SuperPrompt.raw(prompt))
+        assert len(sp.views_by_stage["reranked"]) > 30
+        assert len(sp.final_selection_ids) < 5
+        assert ("the documents say little" in notices(sp)) == ("guitar" in prompt)
+
+
+class ConstantEmbedder(BaseEmbedder):
+    name = "constant"
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return np.full((len(texts), 4), 0.5, dtype=np.float32)
+
+
+class ConstantReranker(BaseReranker):
+    def rerank(self, documents: Sequence[Any], context: Any, strategy: str) -> dict[str, float]:
+        return {document.doc_id: 0.9 for document in documents}
+
+
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("\nOutput: JSON with keys name, command.", {"name": "JSON", "starts": '{\n  "name": "...",\n  "command"'}),
     ("As a JSON array of objects with keys a, b.", {"name": "JSON", "starts": '[\n  {\n    "a": "...",\n    "b"'}),
@@ -85,6 +129,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("Reply with CSV separated by semicolons, columns step;code.", {"name": "CSV", "shape": "step;code\nvalue;value"}),
     ("Answer with CSV of pipes.", {"name": "CSV", "shape": "column,column\nvalue,value"}),
     ("Use a table with columns tea, time.", {"name": "table", "starts": "| tea | time |"}),
+    ("Bitte auf Deutsch, drei Stichpunkte.", {"name": "bullet list", "rule": "Write exactly 3 items."}),
     ("Answer as three bullet points.", {"name": "bullet list", "shape": "- item\n- item\n- item"}),
     (
         "Wie lange zieht der Tee, und warum ist das so? In drei Stichpunkten. Zielgruppe sind Schüler.",

@@ -8,17 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from superprompt_agents import chunk_memory
 
-from ragtune.canonical import chunk, index
-from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.canonical.types import Chunk
 from ragtune.core.errors import DatasetError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.data.corpus import Corpus
 from ragtune.data.text import terms
-from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
-from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory, Matches, StoreMemory, TermIndex
+from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory, Matches, TermIndex
 from ragtune.superprompt.memory.inputs import read_folder
 from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.rendering import normalized_query
@@ -93,26 +89,6 @@ def test_turns_are_documents_by_number_with_their_role(config: PipelineConfig) -
     assert [item.id for item in chunks] == ["conversation/0000#0", "conversation/0002#0"]
     assert chunks[0].metadata == {"role": "user"}
     assert {item.source for item in chunks} == {"conversation"}
-
-
-def test_a_store_gives_the_order_of_the_same_documents_in_memory(
-    memory: DocumentMemory, make_pipeline: Make, reach: Reach
-) -> None:
-    embedder = HashingEmbedder(512)
-    store = MemoryDatabase().open("docs", embedder, create=True)
-    index([Chunk(**item.model_dump(exclude={"source"})) for item in memory.chunks], store)
-    by_store = reach("retrieval", make_pipeline(memory=StoreMemory(store)))
-    by_memory = reach("retrieval", make_pipeline(memory=DocumentMemory(memory.chunks, embedder)))
-    assert by_store.views_by_stage == by_memory.views_by_stage
-    spans = {item.id: (item.start, item.end) for item in by_memory.base_context_chunks}
-    assert {item.id: (item.start, item.end) for item in by_store.base_context_chunks} == spans
-    # The same once some of the documents are attached, of which the store has older texts of the same name.
-    names = list(dict.fromkeys(item.doc_id for item in memory.chunks))[::2]
-    beside = [item for item in memory.chunks if item.doc_id in names]
-    for name in names:
-        index(chunk("old", doc_id=name), store)
-    both = reach("retrieval", make_pipeline(memory=StoreMemory(store, beside=beside)))
-    assert both.base_context_chunks == by_memory.base_context_chunks
 
 
 def test_retrieval_ranks_conversation_and_memory_together(reach: Reach) -> None:
