@@ -26,8 +26,12 @@ class PlackettLuceEstimator(WindowEstimator):
     :class:`PlackettLucePosterior`. It moves the documents that were shown, those that read alike,
     and the first stage's weight. The next window holds the documents with the highest
     mean + ``kappa`` standard deviations (GP-UCB, Srinivas et al., ICML 2010), best mean first: those that lead, which
-    are the anchors that tie it to earlier windows, and those that might. The ranking is by the posterior mean. It ends
-    with the first window that was shown before in the same order, as the same question has the same answer.
+    are the anchors that tie it to earlier windows, and those that might. Of a document without text, which no other
+    document informs, a deviation counts twice. It ends with the first window that was shown before in the same order,
+    as the same question has the same answer.
+
+    The ranking is by mean + ``first_stage`` * first-stage evidence. The first stage knows of relevance that the model
+    does not see. With 0 it is by the mean alone.
     """
 
     def __init__(
@@ -37,21 +41,26 @@ class PlackettLuceEstimator(WindowEstimator):
         window: int = 20,
         temperature: float = 0.2,
         own_variance: float = 0.3,
-        kappa: float = 2.0,
+        kappa: float = 1.0,
+        first_stage: float = 0.15,
     ) -> None:
         super().__init__(window)
         self._vectors = check_vectors("estimator.vectors", vectors)(corpus)
         self.temperature = check_number("estimator.temperature", temperature, low=1e-9)
         self.own_variance = check_number("estimator.own_variance", own_variance, low=0.0)
         self.kappa = check_number("estimator.kappa", kappa, low=0.0)
+        self.first_stage = check_number("estimator.first_stage", first_stage, low=0.0)
 
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
-        posterior, shown = self._prior(items), set[tuple[int, ...]]()
+        rows, shown = self._vectors.of(items), set[tuple[int, ...]]()
+        missing = np.maximum(1.0 - squared_lengths(rows), 0.0)
+        evidence, posterior = self._prior(items, rows, missing)
         while True:
-            promise = posterior.mean + self.kappa * np.sqrt(np.maximum(np.diag(posterior.covariance), 0.0))
+            deviation = np.sqrt(np.maximum(np.diag(posterior.covariance), 0.0))
+            promise = posterior.mean + self.kappa * (1.0 + missing) * deviation
             chosen = set(best_first(promise)[: self.window])
-            ranking = best_first(posterior.mean)
-            window = tuple(position for position in ranking if position in chosen)
+            ranking = best_first(posterior.mean + self.first_stage * evidence)
+            window = tuple(position for position in best_first(posterior.mean) if position in chosen)
             if window in shown:
                 return ranking
             shown.add(window)
@@ -60,16 +69,17 @@ class PlackettLuceEstimator(WindowEstimator):
                 return ranking
             posterior.learn(verdict.tiers)
 
-    def _prior(self, items: Sequence[PoolItem]) -> PlackettLucePosterior:
-        prior, rows = Prior(), self._vectors.of(items)
+    def _prior(
+        self, items: Sequence[PoolItem], rows: Any, missing: FloatArray
+    ) -> tuple[FloatArray, PlackettLucePosterior]:
+        prior = Prior()
         unseen = RelevancePosterior(first_stage_evidence(items, rows), rows, prior)
         columns = map(unseen.covariance.column, range(len(items)))
         scaled = [next_row(i, column, unseen.factor, unseen.variance, prior.noise) for i, column in enumerate(columns)]
         covariance = np.stack([row * pivot for row, pivot in scaled])
         # The prior gives an empty text the variance of a full one; twice as much makes windows look at more of them.
-        missing = prior.text_weight * (1.0 - squared_lengths(rows))
-        covariance[np.diag_indices(len(items))] += self.own_variance + np.maximum(missing, 0.0)
-        return PlackettLucePosterior(unseen.mean, covariance, self.temperature)
+        covariance[np.diag_indices(len(items))] += self.own_variance + prior.text_weight * missing
+        return unseen.evidence, PlackettLucePosterior(unseen.mean, covariance, self.temperature)
 
 
 _STEPS = 50  # Newton steps at most; a window takes some five

@@ -182,9 +182,23 @@ def ours(**options: Any) -> PlackettLuceEstimator:
 
 def test_the_posterior_over_orders_finds_the_top_of_a_list_in_no_order():
     for worth in worths(60)[:3]:
-        found = played(ours(), worth, calls=12).ranking
+        found = played(ours(kappa=2.0, first_stage=0.0), worth, calls=12).ranking
         assert found[:5] == best(worth, 5)
         assert len(set(found[:10]) & set(best(worth, 10))) >= 9
+
+
+def test_the_weight_of_the_first_stage_moves_the_ranking_to_its_order():
+    worth = worths(60)[0]
+    by_mean, mixed, first = (played(ours(first_stage=w), worth, calls=5).ranking for w in (0.0, 0.15, 1e6))
+    assert first == list(range(60))
+    assert mixed not in (by_mean, first)
+
+
+def test_documents_without_text_are_shown_sooner():
+    corpus = Corpus(Document(id=f"d{i:03d}", text="" if i % 2 else f"word{i} common") for i in range(100))
+    end = played(PlackettLuceEstimator(corpus, TfidfEmbedder), worths(100)[0], calls=3)
+    shown = np.concatenate([batch.positions for batch in end.batches])
+    assert (shown % 2).mean() > 0.5
 
 
 POLICIES = {
