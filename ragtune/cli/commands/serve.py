@@ -13,7 +13,7 @@ from types import FrameType
 from ragtune.cli.commands.options import add_service_options, is_lazy, make_limits, make_service
 from ragtune.cli.commands.ranker import add_rerank_options, make_ranker
 from ragtune.cli.dispatch import TerminatedError
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, MissingExtraError
 
 _BACKLOG = 2048
 _LONGEST_SHUTDOWN_S = 8
@@ -33,14 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal comes, then answer the requests under way with what is there, within 8 seconds."""
-    from ragtune.services.application import create_application  # names the extra if it is missing
+    try:
+        import uvicorn
+        from uvicorn.config import LOGGING_CONFIG
+
+        from ragtune.services.application import create_application
+    except ImportError as error:
+        raise MissingExtraError("ragtune serve", "services") from error
     from ragtune.services.security import secure
 
     security = secure(arguments.host, frozenset(name.lower() for name in arguments.allow_host or ()))
     limits = make_limits(arguments, body_bytes=arguments.max_body, in_flight=arguments.max_in_flight)
-    import uvicorn
-    from uvicorn.config import LOGGING_CONFIG
-
     logging = deepcopy(LOGGING_CONFIG)
     logging["handlers"]["access"]["stream"] = "ext://sys.stderr"
     with (
