@@ -55,13 +55,14 @@ def main() -> int:
     if arguments.show and arguments.split == "held":
         parser.error("--show is for the tuning prompts")
     results: dict[str, list[dict[str, Any]]] = {}
-    for name, documents in fetch(arguments.directory).items():
-        asked = [judged for judged in prompts(arguments.split) if judged["set"] == name]
-        if not asked or (arguments.sets and name not in arguments.sets):
-            continue
+    asked = prompts(arguments.split)
+    names = arguments.sets or dict.fromkeys(judged["set"] for judged in asked)
+    for name, documents in fetch(arguments.directory, *names).items():
         judgments = Judgments(documents)
         pipeline = _pipeline(documents, arguments.model, _llm(arguments))
-        results[name] = [_measured(pipeline, judged, judgments, arguments.show) for judged in asked]
+        results[name] = [
+            _measured(pipeline, judged, judgments, arguments.show) for judged in asked if judged["set"] == name
+        ]
     results["all"] = [result for rows in list(results.values()) for result in rows]
     _print(results)
     if arguments.llm:

@@ -38,12 +38,13 @@ def prompts(split: str | None = None) -> list[dict]:
     return [prompt for prompt in judged if split in (None, prompt["split"])]
 
 
-def fetch(directory: Path) -> dict[str, dict[str, str]]:
-    """Return each set's documents as texts by their path. Downloads what the directory lacks with pip and npm."""
+def fetch(directory: Path, *names: str) -> dict[str, dict[str, str]]:
+    """Return the named sets' documents, or all, as texts by path. Downloads what is missing with pip and npm."""
     directory.mkdir(parents=True, exist_ok=True)
     roots = {name: described["root"] for name, described in yaml.safe_load(_PROMPTS.read_text())["sets"].items()}
     documents: dict[str, dict[str, str]] = {}
-    for name, (archive, digest) in _RELEASES.items():
+    for name in names or _RELEASES:
+        archive, digest = _RELEASES[name]
         path = directory / archive
         if not path.exists():
             release = archive.removesuffix(".tar.gz").removesuffix(".tgz")
