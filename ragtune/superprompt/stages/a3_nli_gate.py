@@ -72,10 +72,9 @@ class GateEvidence:
         weights: Mapping[str, float] = found.get("term_weights") or {}
         relevance: Mapping[str, float] = reranked.get("relevance", {})
         scores: Mapping[str, float] = relevance or reranked["scores"]
-        mean_score = None
-        if not scores and ("background" in found or not weights):
+        mean_score = None if scores or "background" not in found else (1.0 + found["background"]) / 2.0
+        if not scores and (mean_score is not None or not weights):
             scores = {chunk_id: (1.0 + cosine) / 2.0 for chunk_id, cosine in found["scores"].items()}
-            mean_score = (1.0 + found["background"]) / 2.0 if "background" in found else None
         known = {chunk_id: scores[chunk_id] for chunk_id in ids if chunk_id in scores}
         chunks = {chunk.id: chunk for chunk in sp.chunks(ids)}
         covered = {i: coverage(chunk, weights, floor.rarest_terms) for i, chunk in chunks.items()} if weights else {}
