@@ -21,6 +21,7 @@ from ragtune.superprompt.memory.sections import context
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.base import AgentStage
+from ragtune.superprompt.stages.reranker import odds
 from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt
 
 KEEP = "keep"
@@ -117,13 +118,13 @@ class GateEvidence:
 
     def _gaining(self) -> list[str]:
         """Candidates that add enough: probability times the share of terms that no kept candidate has."""
-        least = self.floor.relative_odds * max(map(_odds, self.scores.values()), default=0.0)
+        least = self.floor.relative_odds * max(map(odds, self.scores.values()), default=0.0)
         kept: list[str] = []
         for chunk_id in self.ids:
             probability, held = self.scores.get(chunk_id, 0.0), self.terms[chunk_id]
             known = max((len(held & self.terms[other]) / max(1, len(held)) for other in kept), default=0.0)
             price = self.floor.min_gain * log2(2 + len(kept))
-            if _odds(probability) >= least and (not kept or probability * (1.0 - known) >= price):
+            if odds(probability) >= least and (not kept or probability * (1.0 - known) >= price):
                 kept.append(chunk_id)
         return kept
 
@@ -251,10 +252,6 @@ def duplicates(texts: Mapping[str, str], threshold: float) -> dict[str, str]:
         else:
             found[text_id] = original
     return found
-
-
-def _odds(probability: float) -> float:
-    return probability / max(1.0 - probability, 1e-6)
 
 
 def _highest(values: Mapping[str, float], among: Collection[str]) -> float:
