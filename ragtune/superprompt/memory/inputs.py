@@ -32,10 +32,7 @@ def demo_folder() -> Path:
 
 
 def read_folder(folder: str | Path, as_ingested: bool = False) -> Documents:
-    """The texts of the documents in a folder or file, see :class:`DocumentFiles`; others are skipped with a warning.
-
-    Names are paths below the folder, or with ``as_ingested`` the ids that ``ragtune ingest`` gives.
-    """
+    """Texts of :class:`DocumentFiles` by their path below the folder, or as ingested; warns of skipped ones."""
     root = Path(folder).expanduser()
     files = DocumentFiles([root], _passage)
     above = "" if as_ingested else f"{root.resolve().name}/"

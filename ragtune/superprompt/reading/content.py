@@ -41,10 +41,7 @@ _ASKS = re.compile(
 )
 _SHOWING = r"this|these|(?:the\s+)?following|below|here|diese[nrsm]?|folgende[nrsm]?|ce|cet|cette|ces|suivante?s?|voici"
 _POINTING = re.compile(rf"\b(?:{_SHOWING}|that|my|our|the|meine?[nrsm]?)\b.*[:\uff1a]\s*$", re.IGNORECASE)
-_HERE = re.compile(
-    r"\W*(?:here(?:'s|\s+is|\s+are)|hier\s+(?:ist|sind))\b(?!.*\b(?:request|prompt|task|question|aufgabe|frage)\b)",
-    re.IGNORECASE,
-)
+_HERE = re.compile(r"(?i)\W*(?:here|hier)\b(?!.*\b(?:request|prompt|task|question|aufgabe|frage)\b)")
 _ASKED_OF = re.compile(rf"\b(?:{_SHOWING})\b.*[?:\uff1a]\s*$", re.IGNORECASE)
 _COMPLETE = re.compile(
     rf"\W*(?:(?:please|kindly|bitte|(?:can|could|would|will)\s+you)\b\W*)*(?:{'|'.join(_WORKS_ON.split())})\s+"

@@ -12,8 +12,7 @@ from ragtune.superprompt.reading.text import ENGLISH, language_of, one_line
 _NAMES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5}
 _NUMBER = rf"(\d{{1,4}}|{'|'.join(_NAMES)})\s+"
 _COUNT = re.compile(
-    r"(?i)((?:at\s+most|up\s+to|(?:no|not)\s+more\s+than|max(?:imum|imal)?\.?|höchstens)\s+)?"
-    rf"\b{_NUMBER}(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|(?:stich)?punkten?|schritten?)\b"
+    rf"(?i)((?:at\s+most|up\s+to|(?:no|not)\s+more\s+than|max(?:imum|imal)?\.?|höchstens)\s+)?\b{_NUMBER}(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|(?:stich)?punkten?|schritten?)\b"
 )
 _LENGTH = re.compile(
     r"(?i)\b(?:at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|max(?:imum|imal)?\.?|not?\s+longer\s+than|nicht\s+länger\s+als|in)\s+"
@@ -48,20 +47,16 @@ _JUST = re.compile(
 _NO_HEADER = re.compile(r"(?i)\b(?:no|without|ohne|keine)\s+(?:an?\s+)?(?:headers?|head\s+row|kopfzeile)\b")
 _NO_CODE = re.compile(r"(?i)\b(?:no|without|keinen?|ohne)\s+code\b")
 _LANGUAGES = {"deutsch": "German", "englisch": "English", "französisch": "French", "français": "French"}
-_LANGUAGE = re.compile(
-    rf"(?i)\b(?:in(?:to|s)?|auf|en)\s+(german|english|french|spanish|italian|{'|'.join(_LANGUAGES)})e?\b"
-)
-_PEOPLE = (
-    r"(?:child(?:ren)?|kids?|[\d\w]+[-\s]year[-\s]olds?|beginners?|newcomers?|novices?|students?|managers?|executives?|boss|colleagues?|"
-    r"(?:developer|programmer|engineer|expert|intern|reader|person)s?|people|kind(?:er)?|(?:schüler|anfänger|einsteiger|entwickler)\w*|laien)\b"
-)
+_LANGUAGE = re.compile(rf"(?i)\b(?:in\w*|auf|en)\s+(german|english|french|spanish|italian|{'|'.join(_LANGUAGES)})e?\b")
 _AUDIENCE = re.compile(
     r"(?i)(?:\b(?:(?:target\s+)?audience|zielgruppe)\s*(?::|is|are|ist|sind)|(?<=[,;(]\s)zielgruppe\s)"
     r"(?!\s*(?:what|how|why|when|where|which|who|is|are|do|does|can)\b)\s*([^.;!?\n]+)"
     r"|\bwrite\s+(?:it\s+|this\s+)?for\s+([^.,:;!?\n]+)|\bfor\s+an\s+audience\s+of\s+([^.,;!?\n]+)"
     r"|\bexplain\s+(?:it\s+|this\s+)?to\s+(an?\s+[^.,;!?\n]+?)(?=\s+(?:how|what|why|when|where|which|whether)\b|[.,;!?\n]|\Z)"
     r"|\b(?:explain|describe|summari[sz]e|write|erkläre?|beschreibe?|schreibe?)\b[^.!?\n]*?\s"
-    rf"(?:to\s+(?=(?:an?|my|our)\s)|for\s+|für\s+)((?:(?:an?|my|our|the|eine?n?|die)\s+)?(?:[\w-]+\s+)?{_PEOPLE})"
+    r"(?:to\s+(?=(?:an?|my|our)\s)|for\s+|für\s+)((?:(?:an?|my|our|the|eine?n?|die)\s+)?(?:[\w-]+\s+)?"
+    r"(?:child(?:ren)?|kids?|[\d\w]+[-\s]year[-\s]olds?|beginners?|newcomers?|novices?|students?|managers?|executives?|boss|colleagues?|"
+    r"(?:developer|programmer|engineer|expert|intern|reader|person)s?|people|kind(?:er)?|(?:schüler|anfänger|einsteiger|entwickler)\w*|laien)\b)"
 )
 ASKS_FOR_DETAILS = (_KEYS, _HEAD_ROW, _LENGTH, _COUNT, _LANGUAGE, _JUST, _NO_CODE)
 """What names no subject in a request."""

@@ -16,8 +16,7 @@ _LANGUAGES = r"python|sql|bash|shell|toml|javascript|typescript|java|rust|go|c\+
 _FORM = (
     r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"
     r"fenced|html|json|csv|yaml|xml|(?:comma|semi-?colon|tab|pipe)[- ]separated|step[- ]by[- ]step|to-do|\d+|"
-    r"two|three|four|five|six|ten|eine[rnm]?|ein|de[nrm]|die|das|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurze[nrm]?|exactly|genau|"
-    r"at\s+most|up\s+to|no\s+more\s+than|max(?:imum|imal)?\.?|höchstens|[\w-]+-column)\s+){0,4}"
+    r"two|three|four|five|six|ten|eine[rnm]?|ein|de[nrm]|die|das|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurze[nrm]?|exactly|genau|at\s+most|up\s+to|no\s+more\s+than|max(?:imum|imal)?\.?|höchstens|[\w-]+-column)\s+){0,4}"
     r"(?:jsonl|ndjson|(?:array|list|liste)\s+(?:of|von|aus)\s+(?:objects|objekten)|json(?:[\s-]+(?:array|objects?|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
     r"check\s?lists?|checkliste|lists?|liste|bullets?|bullet\s+points?|stichpunkte[n]?|schritte[n]?|steps|plain\s?text|prose|"
     r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|e-?mails?|mail(?=\s+(?:an|to)\b)|latex|"
@@ -56,8 +55,7 @@ _WISH = re.compile(
     r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b|mit\b|für\b|zusammen\b|auf\b|aus\b|antworten\b|ausgeben\b|how\b|what\b|why\b|wie\b|was\b|warum\b|without\b|ohne\b))"
     rf"|\b(?:from\s+{_FORM}|(?:convert|transform|change|turn|reformat|export|migrate)\b[^.!?]*?)\s+(?P<target>to\s+{_FORM})"
     rf"|\A\W*(?=\d|no\s|at\s+most|max|three|five|drei|fünf){_FORM}(?=\s*:|\s+(?:on|about|of|zu|über)\b)"
-    rf"|\bI\s+(?:need|want|would\s+like)\s+{_FORM}(?=\s+(?:of|comparing|listing)\b)"
-    rf"|\b(?:result|answer|response|ergebnis|antwort|ausgabe)\s+(?:should|must|has\s+to|soll|muss)\s+(?:be\s+)?{_FORM}"
+    rf"|\b(?:I\s+(?:need|want)(?=[^.]*\s(?:of|listing)\b)|(?:result|answer|response|ergebnis|antwort)\s+(?:should|must|soll|muss)(?:\s+be)?)\s+{_FORM}"
     rf"|\b(?:replace|swap)\b[^.!?]*?\s+(?P<other>(?:by|with|for)\s+{_FORM})",
     re.IGNORECASE,
 )

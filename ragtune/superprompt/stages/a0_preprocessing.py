@@ -19,7 +19,6 @@ from ragtune.superprompt.super_prompt import SuperPrompt
 
 _BETWEEN = "\n\n"
 _KEY = "key"
-_ENDS = re.compile(r"\n|(?<=[.!?])[ \t]+")
 
 
 class _Parts(NamedTuple):
@@ -138,7 +137,7 @@ def _asking_end(sections: list[PromptSection], known: dict[str, list[str]], unkn
     last = sections[-1]
     if last.header is None or last.mapped is None:
         return []
-    ends = (end.end() for end in _ENDS.finditer(last.text))
+    ends = (end.end() for end in re.finditer(r"\n|(?<=[.!?])[ \t]+", last.text))
     begin = next((end for end in ends if asks(last.text[end:].partition("\n")[0])), None)
     if begin is None:
         return []
