@@ -116,7 +116,7 @@ def open_pipeline(options: PromptOptions) -> Iterator[Pipeline]:
     """Open the documents or collection, and give the options' pipeline."""
     check_options(options)
     folder = options.memory.folder or (None if options.memory.collection else demo_folder())
-    sets = [] if folder is None else [read_folder(folder)]
+    sets = [] if folder is None else [read_folder(folder, as_ingested=options.memory.collection is not None)]
     yield make_pipeline(options, make_memory(options, *sets))
 
 

@@ -149,7 +149,7 @@ def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
 
     dsn = fresh_dsn()
     monkeypatch.setenv("RAGTUNE_DSN", dsn)
-    texts = {"crumb": "A gummy crumb was cut hot.", "rye": "Sourdough rye needs a long bake.", "sea": "Ships sail."}
+    texts = {"crumb": "A gummy crumb was cut hot.", "new/rye.txt": "Dense rye is old.", "sea": "Ships sail."}
     with PostgresDatabase(dsn) as database:
         documents = [SourceDocument(doc_id=name, content=text) for name, text in texts.items()]
         index(
@@ -161,9 +161,11 @@ def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
     done = json.loads(call_here(*given, *some).out)
     assert "crumb#0" in done["views_by_stage"]["retrieval"]
     assert len(done["extras"]["reranked"]["scores"]) == 1
-    (tmp_path / "crumb.txt").write_text("Crumb dense? Bake it longer.", encoding="utf-8")
-    both = json.loads(call_here(*given[:5], "--corpus", "crumb.txt").out)
-    assert {"crumb#0", "crumb.txt#0"} <= set(both["views_by_stage"]["retrieval"])
+    # A file of a folder stands in for the document that an earlier state of it has in the collection.
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "rye.txt").write_text("Dense crumb of rye? Bake it longer.", encoding="utf-8")
+    both = json.loads(call_here(*given[:5], "--corpus", "new").out)
+    assert sorted(both["views_by_stage"]["retrieval"]) == ["crumb#0", "new/rye.txt#0"]
     # A collection and a folder with the same documents give the same prompt.
     (tmp_path / "crumb").mkdir()
     (tmp_path / "crumb" / "corpus.jsonl").write_text(

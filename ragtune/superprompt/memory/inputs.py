@@ -31,11 +31,12 @@ def demo_folder() -> Path:
     return Path(ragtune.data.__file__).with_name("demo")
 
 
-def read_folder(folder: str | Path) -> Documents:
-    """The texts of the documents in a folder or file, see :class:`DocumentFiles`; others are skipped with a warning."""
+def read_folder(folder: str | Path, as_ingested: bool = False) -> Documents:
+    """Texts of :class:`DocumentFiles` by their path below the folder, or as ingested; warns of skipped ones."""
     root = Path(folder).expanduser()
     files = DocumentFiles([root], _passage)
-    texts = {document.doc_id.removeprefix(f"{root.resolve().name}/"): _text(document) for document in files}
+    above = "" if as_ingested else f"{root.resolve().name}/"
+    texts = {document.doc_id.removeprefix(above): _text(document) for document in files}
     for place, reason in files.skipped.items():
         _log.warning("skipped: %s: %s", place, reason)
     if not texts:

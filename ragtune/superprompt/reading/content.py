@@ -17,7 +17,7 @@ _FIELD = re.compile(r" {0,3}\w+:[ \t]+(?=\S)")
 
 _VERBS = (
     "add analyse analyze answer calculate change check clarify classify clean compare complete compute convert "
-    "correct count create debug define describe design draft edit evaluate explain extract find fix format "
+    "correct count create debug define describe design draft edit evaluate explain extract find fix format(?!:) "
     "generate give help identify improve interpret list make name optimise optimize outline paraphrase parse plan "
     "polish proofread propose read recommend refactor rephrase reply respond review revise rewrite shorten show "
     "simplify solve sort suggest summarise summarize tell translate turn validate write analysiere beantworte "
@@ -41,6 +41,7 @@ _ASKS = re.compile(
 )
 _SHOWING = r"this|these|(?:the\s+)?following|below|here|diese[nrsm]?|folgende[nrsm]?|ce|cet|cette|ces|suivante?s?|voici"
 _POINTING = re.compile(rf"\b(?:{_SHOWING}|that|my|our|the|meine?[nrsm]?)\b.*[:\uff1a]\s*$", re.IGNORECASE)
+_HERE = re.compile(r"(?i)\W*(?:here|hier)\b(?!.*\b(?:request|prompt|task|question|aufgabe|frage)\b)")
 _ASKED_OF = re.compile(rf"\b(?:{_SHOWING})\b.*[?:\uff1a]\s*$", re.IGNORECASE)
 _COMPLETE = re.compile(
     rf"\W*(?:(?:please|kindly|bitte|(?:can|could|would|will)\s+you)\b\W*)*(?:{'|'.join(_WORKS_ON.split())})\s+"
@@ -108,7 +109,7 @@ def content_lines(
 
 def _announces(line: str, key: Mapped | None) -> bool:
     said = _FIELD.sub("", line, count=1) if key is not None and key.key is not None else line
-    return bool(_POINTING.search(said)) and asks(said)
+    return bool(_POINTING.search(said)) and (asks(said) or bool(_HERE.match(said)))
 
 
 def _hands_over(lines: Sequence[str], keys: Sequence[Mapped | None], number: int) -> bool:

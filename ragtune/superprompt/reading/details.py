@@ -12,27 +12,31 @@ from ragtune.superprompt.reading.text import ENGLISH, language_of, one_line
 _NAMES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5}
 _NUMBER = rf"(\d{{1,4}}|{'|'.join(_NAMES)})\s+"
 _COUNT = re.compile(
-    rf"(?i)\b{_NUMBER}(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|(?:stich)?punkten?|schritten?)\b"
+    rf"(?i)((?:at\s+most|up\s+to|(?:no|not)\s+more\s+than|max(?:imum|imal)?\.?|höchstens)\s+)?\b{_NUMBER}(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|(?:stich)?punkten?|schritten?)\b"
 )
 _LENGTH = re.compile(
-    r"(?i)\b(?:at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|maximal|not?\s+longer\s+than|nicht\s+länger\s+als|in)\s+"
+    r"(?i)\b(?:at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|max(?:imum|imal)?\.?|not?\s+longer\s+than|nicht\s+länger\s+als|in)\s+"
     rf"(?:{_NUMBER}|(?:one|einem)\s+)(?:words?|sentences?|lines?|wörtern?|sätzen?|satz)\b"
 )
-_KEY = r"(?:an?\s+|eine[mnr]?\s+)?[\"'`]?(?!nothing else)[\w-]+(?: [\w-]+){0,2}?[\"'`]?"
+_KEY = r"(?:an?\s+|eine[mnr]?\s+)?[\"'`]?(?!nothing else)[\w-]+(?: [\w-]+){0,2}?[\"'`]?(?:\s*\(\w+\))?"
 _BETWEEN = r"(?:\s*[,;|/]\s*(?:and\s+|und\s+)?|\s+(?:and|und)\s+)"
-_END = r"(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of|as|als|and nothing else)\b|\s+[-\u2013]\s)"
+_END = (
+    r"(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of|as|als|aus|ausgeben|aller|and nothing else)\b|\s+[-\u2013]\s)"
+)
 _KEYS = re.compile(
-    r"(?i)(?:\b(?:with|mit|having|and|und|use)\s+|[,:;(]\s*)(?:the\s+|these\s+|den\s+|die\s+)?"
+    r"(?i)(?:\b(?:with|mit|having|and|und|use)\s+|[,:;(]\s*)(?:the\s+|these\s+|den\s+|die\s+)?(?:following\s+|folgenden\s+)?"
     r"(?:keys?|columns?|fields?|header(?:s|\s+row)?|schlüsseln?|spalten|feldern?|kopfzeile)\s*:?\s+"
     rf"({_KEY}(?:{_BETWEEN}{_KEY})*){_END}"
+    r"|(?:\A|[.!?\n]\s*)(?:the\s+|die\s+)?(?:keys?|columns?|fields?|schlüssel|spalten|felder)\s*"
+    rf"(?::|\s(?:must|should)\s+be|\s(?:are|sind))\s+({_KEY}(?:{_BETWEEN}{_KEY})*){_END}"
     rf"|\bobjects?\s*(?:\(|(?:should|must)\s+have\s|ha(?:ve|s)\s|with\s)\s*(?!(?:the\s+)?(?:keys?|fields?)\b)({_KEY}(?:{_BETWEEN}{_KEY})+){_END}"
 )
 _SKELETON = re.compile(r"\{\s*\"[^\"\n]+\"\s*:.*[}\]]|\[\s*\{\s*\".*\]", re.DOTALL)
 """JSON that a request shows."""
 _HEAD_ROW = re.compile(r":\s*(\w+(?:[;|]\w+)+)\s*[.\n]?\s*$")
 _SEPARATORS = {
-    ";": ("semicolons", r"(?i)\bsemi-?colons?\b|\bsemikolon|\bstrichpunkt"),
-    "\t": ("tabs", r"(?i)\b(?:by|with|mit|durch)\s+tab(?:s|ulator\w*)?\b|\btab[- ](?:separated|delimited)\b"),
+    ";": ("semicolons", r"(?i)\bsemi-?colons?\b|\bsemikolon|\bstrichpunkt|(?:delimiter|separator|zeichen)\W{1,3};"),
+    "\t": ("tabs", r"(?i)\b(?:by|with|mit|durch)\s+tab(?:s|ulator\w*)?\b|\btab(?:[- ](?:separated|delimited)|\s+as)\b"),
     "|": ("vertical bars", r"(?i)\b(?:by|with|mit|durch)\s+pipes?\b|\bpipe[- ](?:separated|delimited)\b"),
 }
 _ARRAY = re.compile(r"(?i)\barray\b|\bjson\W+liste?\b|\bliste?\s+(?:of|von|aus)\s+(?:json\W+)?(?:objects|objekten)\b")
@@ -43,11 +47,16 @@ _JUST = re.compile(
 _NO_HEADER = re.compile(r"(?i)\b(?:no|without|ohne|keine)\s+(?:an?\s+)?(?:headers?|head\s+row|kopfzeile)\b")
 _NO_CODE = re.compile(r"(?i)\b(?:no|without|keinen?|ohne)\s+code\b")
 _LANGUAGES = {"deutsch": "German", "englisch": "English", "französisch": "French", "français": "French"}
-_LANGUAGE = re.compile(rf"(?i)\b(?:in|auf|en)\s+(german|english|french|spanish|italian|{'|'.join(_LANGUAGES)})\b")
+_LANGUAGE = re.compile(rf"(?i)\b(?:in\w*|auf|en)\s+(german|english|french|spanish|italian|{'|'.join(_LANGUAGES)})e?\b")
 _AUDIENCE = re.compile(
-    r"(?i)\b(?:(?:target\s+)?audience|zielgruppe)\s*(?::|is|are|ist|sind)\s*([^.;!?\n]+)"
-    r"|\bwrite\s+(?:it\s+|this\s+)?for\s+([^.,;!?\n]+)|\bfor\s+an\s+audience\s+of\s+([^.,;!?\n]+)"
-    r"|\bexplain\b[^.!?\n]*?\s+to\s+(an?\s+[^.,;!?\n]+?)(?=\s+(?:how|what|why|when|where|which|whether)\b|[.,;!?\n]|\Z)|\berkläre?\b[^.!?\n]*?\s+für\s+([^.,;!?\n]+)"
+    r"(?i)(?:\b(?:(?:target\s+)?audience|zielgruppe)\s*(?::|is|are|ist|sind)|(?<=[,;(]\s)zielgruppe\s)"
+    r"(?!\s*(?:what|how|why|when|where|which|who|is|are|do|does|can)\b)\s*([^.;!?\n]+)"
+    r"|\bwrite\s+(?:it\s+|this\s+)?for\s+([^.,:;!?\n]+)|\bfor\s+an\s+audience\s+of\s+([^.,;!?\n]+)"
+    r"|\bexplain\s+(?:it\s+|this\s+)?to\s+(an?\s+[^.,;!?\n]+?)(?=\s+(?:how|what|why|when|where|which|whether)\b|[.,;!?\n]|\Z)"
+    r"|\b(?:explain|describe|summari[sz]e|write|erkläre?|beschreibe?|schreibe?)\b[^.!?\n]*?\s"
+    r"(?:to\s+(?=(?:an?|my|our)\s)|for\s+|für\s+)((?:(?:an?|my|our|the|eine?n?|die)\s+)?(?:[\w-]+\s+)?"
+    r"(?:child(?:ren)?|kids?|[\d\w]+[-\s]year[-\s]olds?|beginners?|newcomers?|novices?|students?|managers?|executives?|boss|colleagues?|"
+    r"(?:developer|programmer|engineer|expert|intern|reader|person)s?|people|kind(?:er)?|(?:schüler|anfänger|einsteiger|entwickler)\w*|laien)\b)"
 )
 ASKS_FOR_DETAILS = (_KEYS, _HEAD_ROW, _LENGTH, _COUNT, _LANGUAGE, _JUST, _NO_CODE)
 """What names no subject in a request."""
@@ -63,6 +72,7 @@ class Details(NamedTuple):
     is_array: bool = False
     separator: str = ","
     items: int | None = None
+    is_most: bool = False
     length: str = ""
     is_only: bool = False
     has_no_code: bool = False
@@ -78,12 +88,13 @@ class Details(NamedTuple):
         written = re.split(_BETWEEN, next(filter(None, found.groups()))) if found else []
         skeleton = _SKELETON.search(text)
         counted, length = _COUNT.search(text), _LENGTH.search(text)
-        items = None if counted is None else _NAMES.get(counted[1].lower()) or int(counted[1])
+        items = None if counted is None else _NAMES.get(counted[2].lower()) or int(counted[2])
         return cls(
-            tuple(_ARTICLE.sub("", key).strip("\"'` ") for key in written),
+            tuple(_ARTICLE.sub("", key).partition("(")[0].strip("\"'` ") for key in written),
             bool(_ARRAY.search(text)),
             separator,
             items,
+            bool(counted and counted[1]),
             "" if length is None else one_line(length[0]).removeprefix("in "),
             bool(_JUST.search(text)),
             bool(_NO_CODE.search(text)),
@@ -125,7 +136,7 @@ class Details(NamedTuple):
         if name == "CSV" and self.separator != ",":
             said.append(f"Separate the values with {_SEPARATORS[self.separator][0]}, not with commas.")
         if self.items and name.endswith("list"):
-            said.append(f"Write exactly {self.items} items.")
+            said.append(f"Write {'at most' if self.is_most else 'exactly'} {self.items} items.")
         if self.length:
             said.append(f"Length: {self.length}.")
         if self.is_only and is_code:

@@ -16,10 +16,10 @@ _LANGUAGES = r"python|sql|bash|shell|toml|javascript|typescript|java|rust|go|c\+
 _FORM = (
     r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"
     r"fenced|html|json|csv|yaml|xml|(?:comma|semi-?colon|tab|pipe)[- ]separated|step[- ]by[- ]step|to-do|\d+|"
-    r"two|three|four|five|six|ten|eine[rnm]?|ein|de[nrm]|die|das|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurzen?|exactly|genau)\s+){0,4}"
+    r"two|three|four|five|six|ten|eine[rnm]?|ein|de[nrm]|die|das|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurze[nrm]?|exactly|genau|at\s+most|up\s+to|no\s+more\s+than|max(?:imum|imal)?\.?|höchstens|[\w-]+-column)\s+){0,4}"
     r"(?:jsonl|ndjson|(?:array|list|liste)\s+(?:of|von|aus)\s+(?:objects|objekten)|json(?:[\s-]+(?:array|objects?|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
     r"check\s?lists?|checkliste|lists?|liste|bullets?|bullet\s+points?|stichpunkte[n]?|schritte[n]?|steps|plain\s?text|prose|"
-    r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|e-?mails?|latex|"
+    r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|e-?mails?|mail(?=\s+(?:an|to)\b)|latex|"
     rf"{_LANGUAGES})\b"
     r"(?:\s+(?:format|only|file|document|points|code|query|queries|statements?|commands?|script))*"
     r"(?:\s+(?:of|von|aus)\s+(?:json\s+)?(?:objects|objekten))?"
@@ -28,11 +28,11 @@ _FORM = (
 
 _VERB = (
     r"\b(?:answer|respond|reply|return|output|format|present|deliver|render|print|give(?:\s+(?:me|it|them|us))?|"
-    r"make(?:\s+(?:me|it))?|create|generate|produce|provide|write(?:\s+(?:me|it|them))?|show(?:\s+(?:me|it|them))?|use|"
-    r"antworte|gib|erstelle?|schreibe?|zeige?)"
+    r"make(?:\s+(?:me|it))?|create|generate|produce|provide|write(?:\s+(?:me|it|them))?|show(?:\s+(?:me|it|them))?|use|draft|compose|"
+    r"antworte|gib|erstelle?|schreibe?|verfasse|entwirf|nenne|zeige?)"
 )
 _ASKED = (
-    r"(?:\s+(?!(?:about|on|over|regarding|how|wie|that|which|whose|über)\b)[\w'-]+){0,5}?\s+(?:in|as|with|using|only|als|mit)?\s*"
+    r"(?:\s+(?!(?:to|about|on|over|regarding|how|wie|that|which|whose|über)\b)[\w'-]+){0,5}?\s+(?:in|as|with|using|only|als|mit)?\s*"
     + _FORM
 )
 _TOLD = re.compile(
@@ -49,11 +49,13 @@ _WISH = re.compile(
     rf"{_ONLY}|{_VERB}{_ASKED}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)"
     rf"|\A\W*(?:an?\s+|eine?\s+)?(?:short\s+|kurze\s+)?e-?mail\b|\A\W*(?!(?:{_LANGUAGES})\b){_FORM}"
     r"(?=\s+(?:with|mit|separated)\b|\s*[.:!]?\s*\Z)"
-    r"|(?:\b(?:please|bitte)\s+|[,;]\s+(?=(?:\d+|two|three|four|five|six|ten|zwei|drei|vier|fünf|sechs|zehn)\s))"
+    r"|(?:\b(?:please|bitte)\s+|[,;]\s+(?=(?:max\w*\.?|at\s+most|no\s+more\s+than|höchstens|\d+|two|three|four|five|six|ten|zwei|drei|vier|fünf|sechs|zehn)\s))"
     rf"(?!(?:{_LANGUAGES})\b){_FORM}(?=\s*[.!]?\s*\Z)"
     rf"|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
-    r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b|mit\b|für\b|zusammen\b|antworten\b|ausgeben\b|how\b|what\b|why\b|wie\b|was\b|warum\b|without\b|ohne\b))"
+    r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b|mit\b|für\b|zusammen\b|auf\b|aus\b|antworten\b|ausgeben\b|how\b|what\b|why\b|wie\b|was\b|warum\b|without\b|ohne\b))"
     rf"|\b(?:from\s+{_FORM}|(?:convert|transform|change|turn|reformat|export|migrate)\b[^.!?]*?)\s+(?P<target>to\s+{_FORM})"
+    rf"|\A\W*(?=\d|no\s|at\s+most|max|three|five|drei|fünf){_FORM}(?=\s*:|\s+(?:on|about|of|zu|über)\b)"
+    rf"|\b(?:I\s+(?:need|want)(?=[^.]*\s(?:of|listing)\b)|(?:result|answer|response|ergebnis|antwort)\s+(?:should|must|soll|muss)(?:\s+be)?)\s+{_FORM}"
     rf"|\b(?:replace|swap)\b[^.!?]*?\s+(?P<other>(?:by|with|for)\s+{_FORM})",
     re.IGNORECASE,
 )
@@ -78,7 +80,7 @@ _ASKING_HOW = re.compile(
 )
 _IN_LANGUAGE = re.compile(rf"(?:in|with|using|mit)\s+(?:{_LANGUAGES})", re.IGNORECASE)
 _WRITES_CODE = re.compile(
-    r"\b(?:write|implement|code|scripts?|program|function|class|query|snippet|solve|example|schreib\w*|programm\w*)\b",
+    r"\b(?:write|implement|code|create\s+(?:an?\s+)?table|scripts?|program|function|class|query|snippet|solve|example|schreib\w*|programm\w*)\b",
     re.IGNORECASE,
 )
 _NO = r"\b(?:no|not|never|without|don't|dont|avoid|keine?[nm]?|nicht|ohne)"
@@ -144,7 +146,7 @@ def _wishes(task: str) -> Iterator[str]:
             negated = _NEGATED.search(before) or _NEGATES.search(match[0]) or _HOW_TO.search(before)
             is_subject = _IN_LANGUAGE.fullmatch(match[0]) and not _WRITES_CODE.search(sentence)
             if not negated and not is_subject and match.end() not in there:
-                yield next(filter(None, match.groups()), match[0]).strip(" ,")
+                yield next(filter(None, match.groups()), match[0]).strip(" ,;")
 
 
 def _phrase(words: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, NamedTuple
 
 from ragtune.core.errors import ConfigError, LLMError, StageError
@@ -136,13 +137,13 @@ def _asking_end(sections: list[PromptSection], known: dict[str, list[str]], unkn
     last = sections[-1]
     if last.header is None or last.mapped is None:
         return []
-    lines = last.text.split("\n")
-    begin = next((n for n, line in enumerate(lines) if n and asks(line)), None)
+    ends = (end.end() for end in re.finditer(r"\n|(?<=[.!?])[ \t]+", last.text))
+    begin = next((end for end in ends if asks(last.text[end:].partition("\n")[0])), None)
     if begin is None:
         return []
     part = known[last.mapped.key] if last.mapped.key else unknown[one_line(last.header.name)]
-    part[-1] = "\n".join(lines[:begin]).rstrip()
-    return ["\n".join(lines[begin:])]
+    part[-1] = last.text[:begin].rstrip()
+    return [last.text[begin:]]
 
 
 def _take_all(sections: list[PromptSection]) -> _Parts:

@@ -59,6 +59,7 @@ _CODE_LIKE = re.compile(
 )
 _LEAST_WORDS, _LEAST_CELLS, _LONGEST = 4, 3, 40
 _TAGS = re.compile(r"(?:\s*<[^>]*>)+\s*")
+_CELL = " \u00a6 "
 _RULE = re.compile(r"[\s|:-]*-[\s|:-]*$")
 
 
@@ -224,7 +225,7 @@ def sentences(text: str, begins_inside: bool = False) -> list[str]:
             sentence = one_line(unit[start:end])
             is_rest = begins_inside and number == 0 and start == 0 and sentence[:1].islower()
             if not is_rest and states(sentence):
-                found.append(sentence)
+                found.append(sentence.replace(_CELL, ": ", 1).replace(_CELL, "; "))
     return found
 
 
@@ -235,8 +236,8 @@ def states(sentence: str) -> bool:
         return False
     if not sentence.isascii() and any(not word.isascii() and len(word) > _LONGEST for word in words):
         return True  # a script without blanks between words
-    if " | " in sentence:
-        cells = [len(_LETTERS.findall(cell)) for cell in sentence.split(" | ")]
+    if _CELL in sentence:
+        cells = [len(_LETTERS.findall(cell)) for cell in sentence.split(_CELL)]
         return len(words) >= _LEAST_CELLS and 2 * sum(count > 1 for count in cells) >= len(cells)
     return len(words) >= _LEAST_WORDS and bool(_ENDS.search(sentence) or _VERB.search(sentence))
 
@@ -251,7 +252,7 @@ def _units(text: str, begins_inside: bool) -> Iterator[str]:
             unit.clear()  # the row above it was the table's head
         elif not line.strip() or _NO_PROSE.match(line) or row or _ITEM.match(line):
             yield "\n".join(unit)
-            cells = " | ".join(filter(None, map(str.strip, row[1].split("|")))) if row else ""
+            cells = _CELL.join(filter(None, map(str.strip, row[1].split("|")))) if row else ""
             unit = [cells] if row else [] if _NO_PROSE.match(line) else [_ITEM.sub("", line, count=1)]
         elif line.strip().startswith("|") or line.rstrip().endswith("|"):
             yield "\n".join(unit)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod, sqrt
+from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -97,8 +97,7 @@ class TopRerankStage(BaseRerankStage):
         """The outcome with P(relevant): the mean log odds of the reranker's scores and of the terms' probabilities."""
         found = {} if self._terms is None else self._terms.order(body, candidates, meter).details.get("relevance", {})
         for chunk_id in sorted(found.keys() & outcome.scores.keys()):
-            odds = (score / max(1.0 - score, _LEAST) for score in (found[chunk_id], outcome.scores[chunk_id]))
-            mean = sqrt(max(_LEAST, prod(odds)))
+            mean = sqrt(max(_LEAST, odds(found[chunk_id]) * odds(outcome.scores[chunk_id])))
             outcome.details.setdefault("relevance", {})[chunk_id] = round(mean / (1.0 + mean), _DECIMALS)
         return outcome
 
@@ -198,6 +197,7 @@ class LatentRerankStage(BaseRerankStage):
         """Axes of the latent space, shape (dimensions, terms); none for a tiny collection."""
         from scipy.sparse import diags
         from scipy.sparse.linalg import svds
+        from threadpoolctl import threadpool_limits
 
         counts = self._index.counts
         matrix = counts[:: 1 + (counts.shape[0] - 1) // _SAMPLE] @ diags(self._entropy)
@@ -206,9 +206,15 @@ class LatentRerankStage(BaseRerankStage):
         dimensions = min(_MAX_DIMENSIONS, int(2.0 * sqrt(matrix.shape[0])), min(matrix.shape) - 1)
         if dimensions < 1 or not matrix.nnz:
             return np.zeros((0, counts.shape[1]))
-        # A fixed start, because ARPACK's own is random.
-        axes: Vector = svds(matrix, k=dimensions, v0=np.ones(min(matrix.shape)))[2]
+        with threadpool_limits(1, "blas"):  # more threads wait for each other in products of this size
+            # A fixed start, because ARPACK's own is random.
+            axes: Vector = svds(matrix, k=dimensions, v0=np.ones(min(matrix.shape)))[2]
         return axes
+
+
+def odds(probability: float) -> float:
+    """Return p / (1 - p) of a probability, at most a million."""
+    return probability / max(1.0 - probability, _LEAST)
 
 
 def _normalized(vectors: Vector) -> Vector:

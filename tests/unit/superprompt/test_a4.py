@@ -130,7 +130,7 @@ def test_only_whole_sentences_items_and_rows_are_quoted() -> None:
     assert quoted == {
         "- Dense bread needs a longer proof.",
         "- the proof of dense bread was short",
-        "- dense bread | weak starter",
+        "- dense bread: weak starter",
         "- A dense bread is `bake --soft`d.",
     }
 

@@ -139,15 +139,46 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("Write it as an email.", {"name": "e-mail", "starts": "Subject:"}),
     ("Write for managers, no code.", {"name": "Markdown", "rule": "Show no code.", "audience": "managers"}),
     ("Write a haiku about SQL.", {"name": "Markdown", "shape": ""}),
+    ("Return JSON only. Keys: tea, time.", {"name": "JSON", "shape": '{\n  "tea": "...",\n  "time": "..."\n}'}),
+    (
+        "Return JSON with the following keys: x (text), y (number).",
+        {"name": "JSON", "starts": '{\n  "x": "...",\n  "y"'},
+    ),
+    ("Make a CSV (delimiter ;) with columns a, b.", {"name": "CSV", "shape": "a;b\nvalue;value"}),
+    ("The result should be CSV.", {"name": "CSV", "starts": "column,"}),
+    ("Answer in at most three bullets.", {"name": "bullet list", "rule": "Write at most 3 items."}),
+    ("Nenne mir drei Stichpunkte, Zielgruppe Schüler.", {"name": "bullet list", "audience": "Schüler"}),
+    ("Answer for an expert audience: what is tea?", {"name": "Markdown"}),
+    ("Here is my file:\n\nformat: csv\naudience: ops\n\nWhat is missing?", {"name": "Markdown"}),
+]
+PROMPTS: list[tuple[str, dict[str, Any]]] = [
+    ("No more than 4 bullets: how is tea kept?", {"name": "bullet list", "rule": "Write at most 4 items."}),
+    ("I need a semicolon-separated CSV of all teas: tea;time", {"name": "CSV", "shape": "tea;time\nvalue;value"}),
+    ("Draft a short mail to the team about tea.", {"name": "e-mail"}),
+    ("Gib mir eine Tabelle mit den Spalten Tee und Zeit aller Sorten.", {"name": "table", "starts": "| Tee | Zeit |"}),
+    ("Provide a TypeScript interface for a tea.", {"name": "TypeScript code", "starts": "```typescript"}),
+    ("Write a script to import a CSV file of teas.", {"name": "Markdown"}),
+    ("Write a class mapped to a table with columns id, tea.", {"name": "Markdown"}),
+    ("Create a table in SQL for teas.", {"name": "SQL"}),
+    ("Übersetze ins Englische: Der Tee ist nicht heiß.", {"name": "Markdown", "rule": "Answer in English."}),
+    ("Write for managers: how is tea kept?", {"name": "Markdown", "audience": "managers", "term": "kept"}),
+    (
+        "Target audience: students. Explain how tea is kept.",
+        {"name": "Markdown", "audience": "students.", "term": "tea"},
+    ),
+    ("Explain what happens to a filter when a year ends.", {"name": "Markdown", "term": "filter"}),
+    ("Erkläre Schritt für Schritt die Regeln für den Filter.", {"name": "Markdown", "term": "filter"}),
+    ("Explain tea to a 10 year old as a table.", {"name": "table", "audience": "a 10 year old"}),
 ]
 
 
-@pytest.mark.parametrize(("request_", "wanted"), REQUESTS)
-def test_a_format_is_read_by_what_it_is(request_: str, wanted: dict[str, Any]) -> None:
-    sp = done(f"Which teas are there? {request_}")
+@pytest.mark.parametrize(("prompt", "wanted"), [*((f"Which teas are there? {r}", w) for r, w in REQUESTS), *PROMPTS])
+def test_a_format_is_read_by_what_it_is(prompt: str, wanted: dict[str, Any]) -> None:
+    sp = done(prompt)
     made = sp.extras["format_enforcer"]
     assert sp.extras["a5_decisions"]["recipe"] == wanted["name"]
     assert made["example_shape"] == wanted.get("shape", made["example_shape"])
     assert made["example_shape"].startswith(wanted.get("starts", ""))
     assert wanted.get("rule", "") in "\n".join(made["hard_rules"])
     assert sp.body["audience"] == wanted.get("audience", "general")
+    assert wanted.get("term", "") in " ".join(["", *sp.extras["retrieval"]["term_weights"]])
