@@ -43,7 +43,7 @@ def main() -> int:
     """Print a table with one row a document set, one for all sets, and one for the demo collection."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--split", choices=("tune", "held"), default="tune")
+    parser.add_argument("--split", choices=("tune", "held", "fresh"), default="tune")
     parser.add_argument("--sets", nargs="+", help="document sets, by name; by default all")
     parser.add_argument("--model", type=Path)
     parser.add_argument("--show", action="store_true")
@@ -55,14 +55,14 @@ def main() -> int:
     if arguments.show and arguments.split == "held":
         parser.error("--show is for the tuning prompts")
     results: dict[str, list[dict[str, Any]]] = {}
-    for name, documents in fetch(arguments.directory).items():
-        if arguments.sets and name not in arguments.sets:
-            continue
+    asked = prompts(arguments.split)
+    names = arguments.sets or dict.fromkeys(judged["set"] for judged in asked)
+    for name, documents in fetch(arguments.directory, *names).items():
         judgments = Judgments(documents)
         pipeline = _pipeline(documents, arguments.model, _llm(arguments))
-        for judged in prompts(arguments.split):
-            if judged["set"] == name:
-                results.setdefault(name, []).append(_measured(pipeline, judged, judgments, arguments.show))
+        results[name] = [
+            _measured(pipeline, judged, judgments, arguments.show) for judged in asked if judged["set"] == name
+        ]
     results["all"] = [result for rows in list(results.values()) for result in rows]
     _print(results)
     if arguments.llm:

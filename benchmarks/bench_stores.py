@@ -162,13 +162,13 @@ def main() -> int:
     arguments = parser.parse_args()
     chunks = [
         one
-        for name, documents in fetch(arguments.directory).items()
+        for name, documents in fetch(arguments.directory, "npm", "pytest", "django").items()
         for path, text in documents.items()
         for one in chunk(text, doc_id=f"{name}/{path}", policy=POLICY)
     ][: arguments.chunks]
     embedder = HashingEmbedder()
     vectors = embedder.embed([one.content for one in chunks])
-    texts = [one["prompt"] for one in prompts()]
+    texts = [one["prompt"] for one in prompts() if one["split"] != "fresh"]
     known = dict(zip(texts, embedder.embed(texts), strict=True))
     with tempfile.TemporaryDirectory(prefix="ragtune-bench-") as folder:
         Path(folder).chmod(0o711)  # where this is root, the server runs as another user

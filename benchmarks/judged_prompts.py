@@ -21,25 +21,30 @@ _RELEASES = {
     "npm": ("npm-10.9.2.tgz", "5cd1e5ab971ea6333f910bc2d50700167c5ef4e66da279b2a3efc874c6b116e4"),
     "pytest": ("pytest-8.3.4.tar.gz", "965370d062bce11e73868e0335abac31b4d3de0e82f4007408d242b4f8610761"),
     "django": ("Django-5.1.4.tar.gz", "de450c09e91879fa5a307f696e57c851955c910a438a35e6b4c895e86bedc82a"),
+    "scrapy": ("scrapy-2.19.0.tar.gz", "34130726582b64c91531162ab277c4053e558876d49ba219cb43679e71d80a87"),
+    "fastify": ("fastify-5.12.8.tgz", "459048aabd9311309f4f95b36e8ca065e3a4613ded292bcf50442926931e4748"),
+    "beets": ("beets-2.14.1.tar.gz", "b25dc7bf8ed093d8b6e043e88013736902c1082c958b81a598af5db5275539a5"),
 }
 _SKIPPED = re.compile(
     r"/doc/en/(announce/|changelog|reference/plugin_list)|Django[^/]+/docs/(releases|internals|misc|man)/"
+    r"|scrapy[^/]+/docs/(news|requirements)|scrapy[^/]+/tests/|beets[^/]+/docs/(changelog|api/|_templates/)"
 )
 _TEXTS = (".md", ".rst", ".txt")
 
 
 def prompts(split: str | None = None) -> list[dict]:
-    """Return the judged prompts of a split (``tune``, ``held``), or all of them."""
+    """Return the judged prompts of a split (``tune``, ``held``, ``fresh``), or all of them."""
     judged = yaml.safe_load(_PROMPTS.read_text(encoding="utf-8"))["prompts"]
     return [prompt for prompt in judged if split in (None, prompt["split"])]
 
 
-def fetch(directory: Path) -> dict[str, dict[str, str]]:
-    """Return each set's documents as texts by their path. Downloads what the directory lacks with pip and npm."""
+def fetch(directory: Path, *names: str) -> dict[str, dict[str, str]]:
+    """Return the named sets' documents, or all, as texts by path. Downloads what is missing with pip and npm."""
     directory.mkdir(parents=True, exist_ok=True)
     roots = {name: described["root"] for name, described in yaml.safe_load(_PROMPTS.read_text())["sets"].items()}
     documents: dict[str, dict[str, str]] = {}
-    for name, (archive, digest) in _RELEASES.items():
+    for name in names or _RELEASES:
+        archive, digest = _RELEASES[name]
         path = directory / archive
         if not path.exists():
             release = archive.removesuffix(".tar.gz").removesuffix(".tgz")
@@ -98,8 +103,10 @@ class Judgments:
         for path in fnmatch.filter(self._texts, files):
             if not heading:
                 found.append((path, shingles(self._texts[path])))
-            for title, text in self._sections[path] if heading else ():
-                if _plain(title).startswith(_plain(heading)):
+            for title, text, own in self._sections[path] if heading else ():
+                if heading.endswith("$"):
+                    found += [(path, shingles(own))] if _plain(title) == _plain(heading[:-1]) else []
+                elif _plain(title).startswith(_plain(heading)):
                     found.append((path, shingles(text)))
         return found
 
@@ -122,8 +129,8 @@ def _plain(heading: str) -> str:
     return " ".join(re.sub(r":[a-z:]+:(?=`)|\]\(.*?\)|[`*#\[]|\s*</?[^>]*>", "", heading).lower().split())
 
 
-def _sections(text: str) -> list[tuple[str, str]]:
-    """Each heading of a Markdown or reStructuredText file with its text, subsections included."""
+def _sections(text: str) -> list[tuple[str, str, str]]:
+    """Each heading of a Markdown or reStructuredText file with its text, with and without its subsections."""
     lines = text.splitlines()
     headings: list[tuple[int, int, str]] = []
     underlines: list[str] = []
@@ -141,7 +148,8 @@ def _sections(text: str) -> list[tuple[str, str]]:
     found = []
     for index, (number, level, title) in enumerate(headings):
         after = (other for other, deeper, _ in headings[index + 1 :] if deeper <= level)
-        found.append((title, "\n".join(lines[number : next(after, len(lines))])))
+        following = headings[index + 1][0] if index + 1 < len(headings) else len(lines)
+        found.append((title, "\n".join(lines[number : next(after, len(lines))]), "\n".join(lines[number:following])))
     return found
 
 

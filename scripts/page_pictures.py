@@ -62,7 +62,7 @@ def _real_documents(directory: Path) -> int:
     """A natural prompt over pytest's documentation."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "pytest"
-        for path, text in fetch(directory)["pytest"].items():
+        for path, text in fetch(directory, "pytest")["pytest"].items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "ragtune.superprompt.page", "--corpus", str(folder)]

@@ -214,9 +214,9 @@ class RerankLoop:
 
         def price(doc_ids: Sequence[str], strategy: str) -> CostObject:
             batch = (tuple(doc_ids), strategy)
-            if batch not in said:
-                said[batch] = self.batches.price(pool.get_items(doc_ids), strategy, context, book)
-            return said[batch]
+            if (cost := said.get(batch)) is None:
+                cost = said[batch] = self.batches.price(pool.get_items(doc_ids), strategy, context, book)
+            return cost
 
         return price
 

@@ -122,7 +122,7 @@ class Runner:
         is_large = len(data) > _LARGE
         if operation.effect == "reads":
             lane = self._large if is_large else self._queries
-            return await self._work(lane, until, lambda: self._do(operation, self.service, data))
+            return await self._work(lane, until, lambda: operation.answer(self.service, operation.decode(data)))
         request = await self._work(self._reading, until, lambda: operation.decode(data))
         documents = None if operation.documents is None else frozenset(operation.documents(request))
         with self._order.turn(request.collection, documents) as before:
@@ -142,7 +142,8 @@ class Runner:
 
         def work() -> bytes:
             with permit.used():
-                return self._do(*choose(data), data)
+                operation, server = choose(data)
+                return operation.answer(server, operation.decode(data))
 
         async def watch() -> None:
             while (await receive())["type"] != "http.disconnect":
@@ -166,10 +167,6 @@ class Runner:
     async def check(self) -> None:
         self.check_threads()
         await self._within(asyncio.get_running_loop().run_in_executor(self._checks, self.service.check))
-
-    @staticmethod
-    def _do(operation: Operation[Any], service: Any, data: bytes) -> bytes:
-        return operation.answer(service, operation.decode(data))
 
     async def _work(self, lane: Lane, until: float, do: Callable[[], T]) -> T:
         permit = Permit()

@@ -114,7 +114,7 @@ def page(status: Mapping[str, Any]) -> str:
     """Return the figures of :meth:`Recent.status` as a page, which is new every ten seconds."""
     model, hour, day = escape(status["model"]), status["hour"], status["day"]
     requests, fallbacks = status["by_minute"]["requests"], status["by_minute"]["fallbacks"]
-    tallest = max(requests)
+    tallest = max(*requests, *fallbacks)
     rows = "".join(
         f"<tr><th>{words}</th>{_cell(hour, name, form, whole)}{_cell(day, name, form, whole)}</tr>\n"
         for words, name, form, whole in _ROWS

@@ -155,7 +155,15 @@ class BatchRunner:
         self._starved.discard(strategy)
         context.meter = CostMeter()
         started_ms = tracker.elapsed_ms
-        answer = yield from self._ask(pool, context, proposal)
+        items = pool.get_items(proposal.doc_ids)
+        try:
+            with tracker.gate:
+                returned = yield RerankBatch(items, context, strategy)
+            answer = _stored(returned, pool, context, proposal)
+        except InputError:
+            raise
+        except Exception as error:
+            answer = _Answer(dict.fromkeys(proposal.doc_ids, describe(error)), error)
         charged = self._bill(context, proposal, cost, started_ms, answer)
         book.actual_cost = book.actual_cost + context.meter.actual
         # What was learned of a live batch's time is a guess, and taking longer no overrun of the account.
@@ -175,27 +183,6 @@ class BatchRunner:
             context.trace.add("budget", "overrun_latency", limit_ms=limit, elapsed_ms=now, batch_ms=now - started_ms)
         if answer.lost:
             self._lose(pool, context, strategy, answer.lost, book)
-
-    @staticmethod
-    def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> BatchRequests[_Answer]:
-        items = pool.get_items(proposal.doc_ids)
-        try:
-            with context.tracker.gate:
-                returned = yield RerankBatch(items, context, proposal.strategy)
-            if not isinstance(returned, Mapping):
-                kind = type(returned).__name__
-                raise TypeError(f"rerank() returned {kind}: allowed is a dict of scores by document id")
-            if list(returned) == proposal.doc_ids:
-                try:
-                    pool.update_scores(returned, proposal.strategy)
-                    return _Answer()
-                except InvalidScoreError:
-                    pass  # which cost their own documents only
-            return _partly(returned, pool, context, proposal)
-        except InputError:
-            raise
-        except Exception as error:
-            return _Answer(dict.fromkeys(proposal.doc_ids, describe(error)), error)
 
     def _bill(
         self, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, started_ms: float, answer: _Answer
@@ -237,6 +224,19 @@ class BatchRunner:
         for why in dict.fromkeys(lost.values()):
             doc_ids = [doc_id for doc_id, reason in lost.items() if reason == why]
             context.trace.add("controller", "put_back" if puts_back else "drop", doc_ids=doc_ids, error=why)
+
+
+def _stored(returned: Any, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> _Answer:
+    if not isinstance(returned, Mapping):
+        kind = type(returned).__name__
+        raise TypeError(f"rerank() returned {kind}: allowed is a dict of scores by document id")
+    if list(returned) == proposal.doc_ids:
+        try:
+            pool.update_scores(returned, proposal.strategy)
+            return _Answer()
+        except InvalidScoreError:
+            pass  # which cost their own documents only
+    return _partly(returned, pool, context, proposal)
 
 
 def _partly(returned: Any, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> _Answer:

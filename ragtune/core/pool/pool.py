@@ -31,6 +31,8 @@ from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Belief, EmpiricalBelief, Valuation, unknown
 from ragtune.core.request.accounts import Gate
 
+_NO_BATCH = -1  # of a document that no batch has scored
+
 
 class CandidatePool:
     """All candidates of one request, in tie-breaking order: by ``initial_rank``, then ``doc_id``.
@@ -76,7 +78,7 @@ class CandidatePool:
         n = len(self)
         self._move(read_only(np.full(n, CANDIDATE, dtype=np.int8)))
         self.scores = unknown(n)
-        self._strategies: Mapping[int, str] = {}  # of the scored documents, by position
+        self._scored_in = constant(n, _NO_BATCH)  # the batch that scored each document, a position in ``batches``
         self._estimate(Valuation(self.roster, self.eligible, constant(n, 0.0)))
         self._scored_before_growth = 0
         self.batches: tuple[SentBatch, ...] = ()
@@ -113,6 +115,7 @@ class CandidatePool:
         self._hold(roster)
         self._move(extended(self.states, constant(count, CANDIDATE)))
         self.scores = extended(self.scores, unknown(count))
+        self._scored_in = extended(self._scored_in, constant(count, _NO_BATCH))
         self._estimate(self.estimates.joined(roster, self.eligible))
 
     def __len__(self) -> int:
@@ -162,7 +165,8 @@ class CandidatePool:
 
     def strategy_of(self, position: int) -> str | None:
         """The strategy that reranked the document at ``position``; None if none did."""
-        return self._strategies.get(position)
+        batch = self._scored_in[position]
+        return None if batch == _NO_BATCH else self.batches[batch].strategy
 
     def belief_or_empirical(self) -> Belief:
         """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
@@ -196,8 +200,8 @@ class CandidatePool:
         return self._entries([ids[i] for i in positions.tolist()], positions)
 
     def _entries(self, doc_ids: Sequence[str], positions: IntArray) -> Entries[PoolItem]:
-        columns = self.states, self.scores, self.priorities, self.posteriors
-        make = partial(_item, self.roster.items, columns, self._strategies, positions)
+        columns = self.states, self.scores, self.priorities, self.posteriors, self._scored_in
+        make = partial(_item, self.roster.items, columns, self.batches, positions)
         facts = self.entries.all_facts if isinstance(self.entries, Entries) else None
         return Entries(doc_ids, self.roster.tokens, make, positions, facts)
 
@@ -255,9 +259,9 @@ class CandidatePool:
             )
         values = calibrated(scores, "score")
         self.scores = replaced(self.scores, positions, values)
-        self._strategies = {**self._strategies, **dict.fromkeys(positions.tolist(), strategy)}
-        self._move(replaced(self.states, positions, RERANKED))
         *before, latest = self.batches
+        self._scored_in = replaced(self._scored_in, positions, len(before))
+        self._move(replaced(self.states, positions, RERANKED))
         sent, found = latest.positions, values
         if sent is not positions:  # some of the batch have no score
             found = self.scores[sent]
@@ -275,9 +279,8 @@ class CandidatePool:
         self._estimate(self.estimates.revised(positions, calibrated(priorities, "priority")))
 
     def _distinct(self, doc_ids: Iterable[str]) -> IntArray:
-        doc_ids = list(doc_ids)
         positions = self.positions(doc_ids)
-        if len(set(doc_ids)) != len(doc_ids):
+        if len(set(self._asked[0])) != len(positions):
             raise IllegalTransitionError("a document is named twice in one operation: name each once")
         return positions
 
@@ -289,18 +292,18 @@ class CandidatePool:
 
 
 def _item(
-    items: Sequence[PoolItem], columns: Sequence[NDArray[Any]], strategies: Mapping[int, str], places: IntArray, i: int
+    items: Sequence[PoolItem], columns: Sequence[NDArray[Any]], batches: Sequence[SentBatch], places: IntArray, i: int
 ) -> PoolItem:
     """The item at a place among ``places``, as it stands at the moment of the columns."""
     position = int(places[i])
-    state, score, priority, posterior = (column[position] for column in columns)
+    state, score, priority, posterior, batch = (column[position] for column in columns)
     item = PoolItem.__new__(PoolItem)  # dataclasses.replace takes five times as long
     item.__dict__.update(
         items[position].__dict__,
         state=STATES[state],
         priority_value=float(priority),
         reranker_score=float(score) if score == score else None,  # NaN differs from itself
-        reranker_strategy=strategies.get(position),
+        reranker_strategy=None if batch == _NO_BATCH else batches[batch].strategy,
         posterior=float(posterior) if posterior == posterior else None,
     )
     return item

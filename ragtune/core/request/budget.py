@@ -164,7 +164,8 @@ class CostTracker:
         """Milliseconds since ``since_ms`` on this account, after its clock has moved on so that they are at least
         ``recorded_ms``: work that was only looked up takes the time that it took when it was done.
         """
-        self.clock.advance(max(0.0, recorded_ms - (self.elapsed_ms - since_ms)))
+        if (lacking := recorded_ms - (self.elapsed_ms - since_ms)) > 0.0:
+            self.clock.advance(lacking)
         return self.elapsed_ms - since_ms
 
     def fork(self, budget: CostBudget) -> CostTracker:

@@ -13,7 +13,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import FLOPS
 from ragtune.data.caches.diskcache import AUTO, DiskCache
-from ragtune.data.models import load_model, model_identity
+from ragtune.data.models import load_model, model_identity, require_models
 from ragtune.rerankers._cached import Pair
 from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.models.pairwise import PairwiseReranker
@@ -173,6 +173,7 @@ def _chosen(dtype: str, backend: str | None, device: str | None) -> tuple[str, s
 
 
 def _fastest_on(device: str | None) -> str:
+    require_models("reranker dtype='auto'")
     import torch
 
     if (device or "cuda").startswith("cuda") and torch.cuda.is_available():

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
-from math import fsum, log2
+from math import fsum, log2, sqrt
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -21,7 +21,7 @@ from ragtune.superprompt.memory.sections import context
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.base import AgentStage
-from ragtune.superprompt.stages.reranker import odds
+from ragtune.superprompt.stages.reranker import odds_of
 from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt
 
 KEEP = "keep"
@@ -32,6 +32,7 @@ NOTHING_LEFT = "no candidate passed the gate: the prompt goes on without context
 WEAK_SUPPORT = "the documents say little about this: check the answer, or add documents that cover it"
 
 _QUARTER = 4
+_BEST_CHUNKS = 3
 _WORDS = re.compile(r"\w+")
 
 
@@ -61,8 +62,8 @@ class GateEvidence:
     coverage: Mapping[str, float]
     support: Mapping[str, float]
     floor: FloorOptions
-    terms: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Terms by id, where the scores are probabilities of a fitted model."""
+    chunks: Mapping[str, ContextChunk] = field(default_factory=dict)
+    """Candidates by id, where the scores are probabilities of a fitted model."""
     mean_score: float | None = None
     """Of all chunks of the memory, where the scores are an embedder's."""
 
@@ -72,15 +73,13 @@ class GateEvidence:
         weights: Mapping[str, float] = found.get("term_weights") or {}
         relevance: Mapping[str, float] = reranked.get("relevance", {})
         scores: Mapping[str, float] = relevance or reranked["scores"]
-        mean_score = None
-        if not scores and ("background" in found or not weights):
+        mean_score = None if scores or "background" not in found else (1.0 + found["background"]) / 2.0
+        if not scores and (mean_score is not None or not weights):
             scores = {chunk_id: (1.0 + cosine) / 2.0 for chunk_id, cosine in found["scores"].items()}
-            mean_score = (1.0 + found["background"]) / 2.0 if "background" in found else None
         known = {chunk_id: scores[chunk_id] for chunk_id in ids if chunk_id in scores}
-        chunks = sp.chunks(ids) if weights else []
-        covered = {chunk.id: coverage(chunk, weights, floor.rarest_terms) for chunk in chunks}
-        held = {c.id: frozenset(terms(c.snippet)) for c in sp.chunks(ids)} if relevance else {}
-        return cls(ids, known, covered, reranked.get("support", {}), floor, held, mean_score)
+        chunks = {chunk.id: chunk for chunk in sp.chunks(ids)}
+        covered = {i: coverage(chunk, weights, floor.rarest_terms) for i, chunk in chunks.items()} if weights else {}
+        return cls(ids, known, covered, reranked.get("support", {}), floor, chunks if relevance else {}, mean_score)
 
     @property
     def background(self) -> float:
@@ -92,7 +91,7 @@ class GateEvidence:
 
     def is_weak(self, among: Collection[str]) -> bool:
         """Return whether the candidates with these ids support the prompt only weakly, compared with all candidates."""
-        if self.terms:
+        if self.chunks:
             evidence = {i: score * self.coverage.get(i, 1.0) for i, score in self.scores.items()}
             return _highest(evidence, among) < self.floor.min_evidence
         most = _highest(self.coverage, among)
@@ -106,27 +105,37 @@ class GateEvidence:
 
     def kept(self) -> list[str]:
         above = list(self.ids)
-        if self.terms:
+        if self.chunks:
             above = self._gaining()
-        elif self.scores:
-            least = self.background + self.floor.relative_score * (max(self.scores.values()) - self.background)
-            above = [chunk_id for chunk_id in self.ids if self.scores.get(chunk_id, -1.0) >= least]
-        elif self.coverage:
-            least = self.floor.relative_coverage * max(self.coverage.values())
-            above = [chunk_id for chunk_id in self.ids if self.coverage[chunk_id] >= least]
+        elif values := self.scores or self.coverage:
+            share = self.floor.relative_score if self.scores else self.floor.relative_coverage
+            low, most = (self.background if self.scores else 0.0), max(values.values())
+            above = [chunk_id for chunk_id in self.ids if values.get(chunk_id, -1.0) >= low + share * (most - low)]
         return above[: self.floor.weak_selection] if self.is_weak(self.ids) else above
 
     def _gaining(self) -> list[str]:
         """Candidates that add enough: probability times the share of terms that no kept candidate has."""
-        least = self.floor.relative_odds * max(map(odds, self.scores.values()), default=0.0)
+        odds = self._odds()
+        least = min(1.0, self.floor.relative_odds * max(odds.values(), default=0.0))
+        held = {chunk_id: frozenset(terms(chunk.snippet)) for chunk_id, chunk in self.chunks.items()}
         kept: list[str] = []
-        for chunk_id in self.ids:
-            probability, held = self.scores.get(chunk_id, 0.0), self.terms[chunk_id]
-            known = max((len(held & self.terms[other]) / max(1, len(held)) for other in kept), default=0.0)
-            price = self.floor.min_gain * log2(2 + len(kept))
-            if odds(probability) >= least and (not kept or probability * (1.0 - known) >= price):
+        for chunk_id, own in held.items():
+            its_odds = odds.get(chunk_id, 0.0)
+            known = max((len(own & held[other]) / max(1, len(own)) for other in kept), default=0.0)
+            gain = its_odds / (1.0 + its_odds) * (1.0 - known)
+            if its_odds >= least and (not kept or gain >= self.floor.min_gain * log2(2 + len(kept))):
                 kept.append(chunk_id)
         return kept
+
+    def _odds(self) -> dict[str, float]:
+        """The odds of P(relevant), times the root of how much of its document is relevant, as a share of the best."""
+        found: dict[str, list[float]] = {}
+        for chunk_id, probability in self.scores.items():
+            found.setdefault(self.chunks[chunk_id].doc_id, []).append(probability)
+        sums = {document: fsum(nlargest(_BEST_CHUNKS, each)) for document, each in found.items()}
+        most = max(sums.values(), default=0.0) or 1.0
+        shares = {chunk_id: sums[self.chunks[chunk_id].doc_id] / most for chunk_id in self.scores}
+        return {i: odds_of(p) * sqrt(shares[i]) for i, p in self.scores.items()}
 
 
 class GateConfig(ChooserConfig):
@@ -204,15 +213,12 @@ class A3NLIGate(AgentStage[GateConfig, Chooser, Gating]):
         left: list[str] = []
         decisions: dict[str, dict[str, Any]] = {}
         for chunk in sp.chunks(sp.views_by_stage["reranked"]):
-            reason = ""
-            if count_tokens(" ".join(_WORDS.findall(chunk.snippet))) < self.config.min_word_tokens:
-                reason = "trivial"
-            elif len(left) == self.config.max_candidates:
-                reason = "beyond max_candidates"
+            is_trivial = count_tokens(" ".join(_WORDS.findall(chunk.snippet))) < self.config.min_word_tokens
+            if is_trivial or len(left) == self.config.max_candidates:
+                reason = "trivial" if is_trivial else "beyond max_candidates"
+                decisions[chunk.id] = {"decision": "drop", "tag": None, "by": "prefilter", "because": reason}
             else:
                 left.append(chunk.id)
-            if reason:
-                decisions[chunk.id] = {"decision": "drop", "tag": None, "by": "prefilter", "because": reason}
         return left, decisions
 
     def _decision(self, choices: Choices) -> dict[str, Any]:
@@ -242,15 +248,12 @@ def duplicates(texts: Mapping[str, str], threshold: float) -> dict[str, str]:
     found: dict[str, str] = {}
     for text_id, text in texts.items():
         plain, own = " ".join(text.casefold().split()), frozenset(terms(text))
-        originals = (
-            other
-            for other, (seen, held) in kept.items()
-            if plain == seen or (own and len(own & held) >= threshold * len(own | held))
-        )
-        if (original := next(originals, None)) is None:
-            kept[text_id] = plain, own
+        for other, (seen, held) in kept.items():
+            if plain == seen or (own and len(own & held) >= threshold * len(own | held)):
+                found[text_id] = other
+                break
         else:
-            found[text_id] = original
+            kept[text_id] = plain, own
     return found
 
 

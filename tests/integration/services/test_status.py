@@ -1,5 +1,6 @@
 """The status page of the rerank server: what an operator sees of the last hour and the last day."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from web_pages import NEEDS_CHROMIUM, browser_page
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.rerank import RerankServer
-from ragtune.services.status import Recent
+from ragtune.services.status import Recent, page
 
 DOCUMENTS = [str(i) for i in range(10)]
 
@@ -90,6 +91,8 @@ def test_minutes_leave_the_hour_and_the_day() -> None:
     assert found["day"]["p50_ms"] == pytest.approx(100, rel=0.1)
     now[0] += 24 * 3600
     assert recent.status("m", False)["day"]["requests"] == 0
+    recent.add({"fallbacks": 3})  # of requests that time out, which are errors
+    assert set(re.findall(r' height="([0-9.]+)"', page(recent.status("m", False)))) == {"0.0", "40.0"}
 
 
 @pytest.mark.browser

@@ -10,6 +10,7 @@ import ragtune.data.models as models
 from ragtune.core.errors import DatasetError, MissingExtraError, ModelLoadError
 from ragtune.data.join import joined
 from ragtune.data.models import load_model, model_identity
+from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
 
 
 @pytest.mark.parametrize(
@@ -97,5 +98,6 @@ def test_an_unreachable_hub_model_says_how_to_get_it_offline(model: str) -> None
 
 def test_a_missing_extra_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"ragtune\[models\]"):
-        load_model("any", None, _load)
+    for use in (lambda: load_model("any", None, _load), lambda: CrossEncoderReranker("any", dtype="auto")):
+        with pytest.raises(MissingExtraError, match=r"ragtune\[models\]"):
+            use()

@@ -138,6 +138,15 @@ def test_the_floor_goes_by_the_distribution_of_the_scores_whatever_their_scale()
         assert (near.kept(), near.is_weak(ids)) == (["0"], True)
 
 
+def test_what_is_likely_relevant_stays_beside_a_certain_candidate_and_its_document_counts() -> None:
+    texts = {"a": "bread", "b": "oysters", "c": "pearls", "d": "sand"}
+    chunks = {c.doc_id: c.model_copy(update={"id": c.doc_id}) for c in chunk_memory(texts).chunks}
+    even = GateEvidence(list("abcd"), {"a": 0.9999, "b": 0.94, "c": 0.55, "d": 0.3}, {}, {}, FLOOR, chunks)
+    assert even.kept() == ["a", "b"]
+    chunks["c"] = chunks["c"].model_copy(update={"doc_id": "a"})
+    assert GateEvidence(even.ids, even.scores, {}, {}, FLOOR, chunks).kept() == ["a", "b", "c"]
+
+
 def test_support_is_measured_on_what_the_agent_kept_and_the_writer_cannot_leave_its_weakness_out(
     llm_server: Any,
 ) -> None:
