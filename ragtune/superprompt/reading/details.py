@@ -20,15 +20,12 @@ _LENGTH = re.compile(
 )
 _KEY = r"(?:an?\s+|eine[mnr]?\s+)?[\"'`]?(?!nothing else)[\w-]+(?: [\w-]+){0,2}?[\"'`]?(?:\s*\(\w+\))?"
 _BETWEEN = r"(?:\s*[,;|/]\s*(?:and\s+|und\s+)?|\s+(?:and|und)\s+)"
-_END = (
-    r"(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of|as|als|aus|ausgeben|aller|and nothing else)\b|\s+[-\u2013]\s)"
-)
+_END = r"(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of|as|als|aus\w*|aller|and nothing else)\b|\s+[-\u2013]\s)"
 _KEYS = re.compile(
     r"(?i)(?:\b(?:with|mit|having|and|und|use)\s+|[,:;(]\s*)(?:the\s+|these\s+|den\s+|die\s+)?(?:following\s+|folgenden\s+)?"
     r"(?:keys?|columns?|fields?|header(?:s|\s+row)?|schlüsseln?|spalten|feldern?|kopfzeile)\s*:?\s+"
     rf"({_KEY}(?:{_BETWEEN}{_KEY})*){_END}"
-    r"|(?:\A|[.!?\n]\s*)(?:the\s+|die\s+)?(?:keys?|columns?|fields?|schlüssel|spalten|felder)\s*"
-    rf"(?::|\s(?:must|should)\s+be|\s(?:are|sind))\s+({_KEY}(?:{_BETWEEN}{_KEY})*){_END}"
+    rf"|(?:\A|[.!?\n]\s*)(?:the\s+|die\s+)?(?:keys?|columns?|fields?|schlüssel|spalten|felder)\s*(?::|\s(?:must|should)\s+be|\s(?:are|sind))\s+({_KEY}(?:{_BETWEEN}{_KEY})*){_END}"
     rf"|\bobjects?\s*(?:\(|(?:should|must)\s+have\s|ha(?:ve|s)\s|with\s)\s*(?!(?:the\s+)?(?:keys?|fields?)\b)({_KEY}(?:{_BETWEEN}{_KEY})+){_END}"
 )
 _SKELETON = re.compile(r"\{\s*\"[^\"\n]+\"\s*:.*[}\]]|\[\s*\{\s*\".*\]", re.DOTALL)
@@ -49,11 +46,10 @@ _NO_CODE = re.compile(r"(?i)\b(?:no|without|keinen?|ohne)\s+code\b")
 _LANGUAGES = {"deutsch": "German", "englisch": "English", "französisch": "French", "français": "French"}
 _LANGUAGE = re.compile(rf"(?i)\b(?:in\w*|auf|en)\s+(german|english|french|spanish|italian|{'|'.join(_LANGUAGES)})e?\b")
 _AUDIENCE = re.compile(
-    r"(?i)(?:\b(?:(?:target\s+)?audience|zielgruppe)\s*(?::|is|are|ist|sind)|(?<=[,;(]\s)zielgruppe\s)"
-    r"(?!\s*(?:what|how|why|when|where|which|who|is|are|do|does|can)\b)\s*([^.;!?\n]+)"
+    r"(?i)(?:\b(?:(?:target\s+)?audience|zielgruppe)\s*(?::|is|are|ist|sind)|(?<=[,;(]\s)zielgruppe\s)(?!\s*(?:what|how|why|when|where|which|who|is|are|do|does|can)\b)\s*([^.;!?\n]+)"
     r"|\bwrite\s+(?:it\s+|this\s+)?for\s+([^.,:;!?\n]+)|\bfor\s+an\s+audience\s+of\s+([^.,;!?\n]+)"
     r"|\bexplain\s+(?:it\s+|this\s+)?to\s+(an?\s+[^.,;!?\n]+?)(?=\s+(?:how|what|why|when|where|which|whether)\b|[.,;!?\n]|\Z)"
-    r"|\b(?:explain|describe|summari[sz]e|write|erkläre?|beschreibe?|schreibe?)\b[^.!?\n]*?\s"
+    r"|\b(?:explain|describe|summari[sz]e|write|erkläre?|beschreibe?|schreibe?)\b[^.!?\n]{0,200}?\s"
     r"(?:to\s+(?=(?:an?|my|our)\s)|for\s+|für\s+)((?:(?:an?|my|our|the|eine?n?|die)\s+)?(?:[\w-]+\s+)?"
     r"(?:child(?:ren)?|kids?|[\d\w]+[-\s]year[-\s]olds?|beginners?|newcomers?|novices?|students?|managers?|executives?|boss|colleagues?|"
     r"(?:developer|programmer|engineer|expert|intern|reader|person)s?|people|kind(?:er)?|(?:schüler|anfänger|einsteiger|entwickler)\w*|laien)\b)"

@@ -21,7 +21,7 @@ from ragtune.superprompt.memory.sections import context
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.base import AgentStage
-from ragtune.superprompt.stages.reranker import odds
+from ragtune.superprompt.stages.reranker import odds_of
 from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt
 
 KEEP = "keep"
@@ -115,12 +115,12 @@ class GateEvidence:
 
     def _gaining(self) -> list[str]:
         """Candidates that add enough: probability times the share of terms that no kept candidate has."""
-        weighted = self._odds()
-        least = min(1.0, self.floor.relative_odds * max(weighted.values(), default=0.0))
+        odds = self._odds()
+        least = min(1.0, self.floor.relative_odds * max(odds.values(), default=0.0))
         held = {chunk_id: frozenset(terms(chunk.snippet)) for chunk_id, chunk in self.chunks.items()}
         kept: list[str] = []
         for chunk_id, own in held.items():
-            its_odds = weighted.get(chunk_id, 0.0)
+            its_odds = odds.get(chunk_id, 0.0)
             known = max((len(own & held[other]) / max(1, len(own)) for other in kept), default=0.0)
             gain = its_odds / (1.0 + its_odds) * (1.0 - known)
             if its_odds >= least and (not kept or gain >= self.floor.min_gain * log2(2 + len(kept))):
@@ -135,7 +135,7 @@ class GateEvidence:
         sums = {document: fsum(nlargest(_BEST_CHUNKS, each)) for document, each in found.items()}
         most = max(sums.values(), default=0.0) or 1.0
         shares = {chunk_id: sums[self.chunks[chunk_id].doc_id] / most for chunk_id in self.scores}
-        return {i: odds(p) * sqrt(shares[i]) for i, p in self.scores.items()}
+        return {i: odds_of(p) * sqrt(shares[i]) for i, p in self.scores.items()}
 
 
 class GateConfig(ChooserConfig):

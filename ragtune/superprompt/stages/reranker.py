@@ -97,7 +97,7 @@ class TopRerankStage(BaseRerankStage):
         """The outcome with P(relevant): the mean log odds of the reranker's scores and of the terms' probabilities."""
         found = {} if self._terms is None else self._terms.order(body, candidates, meter).details.get("relevance", {})
         for chunk_id in sorted(found.keys() & outcome.scores.keys()):
-            mean = sqrt(max(_LEAST, odds(found[chunk_id]) * odds(outcome.scores[chunk_id])))
+            mean = sqrt(max(_LEAST, odds_of(found[chunk_id]) * odds_of(outcome.scores[chunk_id])))
             outcome.details.setdefault("relevance", {})[chunk_id] = round(mean / (1.0 + mean), _DECIMALS)
         return outcome
 
@@ -159,8 +159,7 @@ class LatentRerankStage(BaseRerankStage):
         words = subject_words(body, self._request_words)
         texts = [candidate.content for candidate in candidates]
         if self._sections is not None:
-            contexts = self._sections.contexts
-            texts = [f"{contexts.get(one.id, '')} {one.content}" for one in candidates]
+            texts = [f"{self._sections.contexts.get(one.id, '')} {one.content}" for one in candidates]
         counts = [Counter(terms(text)) for text in (" ".join(word for word, _ in words), *texts)]
         rows, known = self._index.rows(counts, self._index.idf(self._index.frequencies), self._index.idf(0))
         lexical = (rows[1:] @ rows[0].T).toarray().ravel()
@@ -212,7 +211,7 @@ class LatentRerankStage(BaseRerankStage):
         return axes
 
 
-def odds(probability: float) -> float:
+def odds_of(probability: float) -> float:
     """Return p / (1 - p) of a probability, at most a million."""
     return probability / max(1.0 - probability, _LEAST)
 
