@@ -149,7 +149,7 @@ def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
 
     dsn = fresh_dsn()
     monkeypatch.setenv("RAGTUNE_DSN", dsn)
-    texts = {"crumb": "A gummy crumb was cut hot.", "new/rye.txt": "Rye crumb needs a long bake.", "sea": "Ships sail."}
+    texts = {"crumb": "A gummy crumb was cut hot.", "new/rye.txt": "Dense rye is old.", "sea": "Ships sail."}
     with PostgresDatabase(dsn) as database:
         documents = [SourceDocument(doc_id=name, content=text) for name, text in texts.items()]
         index(

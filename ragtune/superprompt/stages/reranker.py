@@ -36,6 +36,7 @@ _LEAST = 1e-6
 _SAMPLE = 2_000
 _MAX_DIMENSIONS = 200
 _FEEDBACK = 5
+_TIE = 1.0 + 1e-6
 
 Vector = NDArray[np.float64]
 
@@ -207,8 +208,11 @@ class LatentRerankStage(BaseRerankStage):
             return np.zeros((0, counts.shape[1]))
         with threadpool_limits(1, "blas"):  # more threads wait for each other in products of this size
             # A fixed start, because ARPACK's own is random.
-            axes: Vector = svds(matrix, k=dimensions, v0=np.ones(min(matrix.shape)))[2]
-        return axes
+            most = min(dimensions + 1, min(matrix.shape) - 1)
+            _, values, axes = svds(matrix, k=most, v0=np.ones(min(matrix.shape)))
+        # Axes with one singular value are any of their plane, so none stays that ties with the least one.
+        kept: Vector = axes[values > values.min() * _TIE]
+        return kept
 
 
 def odds_of(probability: float) -> float:
