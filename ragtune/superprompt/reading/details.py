@@ -20,7 +20,9 @@ _LENGTH = re.compile(
 )
 _KEY = r"(?:an?\s+|eine[mnr]?\s+)?[\"'`]?(?!nothing else)[\w-]+(?: [\w-]+){0,2}?[\"'`]?(?:\s*\(\w+\))?"
 _BETWEEN = r"(?:\s*[,;|/]\s*(?:and\s+|und\s+)?|\s+(?:and|und)\s+)"
-_END = r"(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of|as|als|aus\w*|aller|and nothing else)\b|\s+[-\u2013]\s)"
+_END = (
+    r"(?=\s*(?:[.:!?)](?:\s|\Z)|\n|\Z)|\s+(?:for|für|of|as|als|aus(?:geben)?|aller|and nothing else)\b|\s+[-\u2013]\s)"
+)
 _KEYS = re.compile(
     r"(?i)(?:\b(?:with|mit|having|and|und|use)\s+|[,:;(]\s*)(?:the\s+|these\s+|den\s+|die\s+)?(?:following\s+|folgenden\s+)?"
     r"(?:keys?|columns?|fields?|header(?:s|\s+row)?|schlüsseln?|spalten|feldern?|kopfzeile)\s*:?\s+"
@@ -44,7 +46,9 @@ _JUST = re.compile(
 _NO_HEADER = re.compile(r"(?i)\b(?:no|without|ohne|keine)\s+(?:an?\s+)?(?:headers?|head\s+row|kopfzeile)\b")
 _NO_CODE = re.compile(r"(?i)\b(?:no|without|keinen?|ohne)\s+code\b")
 _LANGUAGES = {"deutsch": "German", "englisch": "English", "französisch": "French", "français": "French"}
-_LANGUAGE = re.compile(rf"(?i)\b(?:in\w*|auf|en)\s+(german|english|french|spanish|italian|{'|'.join(_LANGUAGES)})e?\b")
+_LANGUAGE = re.compile(
+    rf"(?i)\b(?:in(?:to|s)?|auf|en)\s+(german|english|french|spanish|italian|{'|'.join(_LANGUAGES)})e?\b"
+)
 _AUDIENCE = re.compile(
     r"(?i)(?:\b(?:(?:target\s+)?audience|zielgruppe)\s*(?::|is|are|ist|sind)|(?<=[,;(]\s)zielgruppe\s)(?!\s*(?:what|how|why|when|where|which|who|is|are|do|does|can)\b)\s*([^.;!?\n]+)"
     r"|\bwrite\s+(?:it\s+|this\s+)?for\s+([^.,:;!?\n]+)|\bfor\s+an\s+audience\s+of\s+([^.,;!?\n]+)"

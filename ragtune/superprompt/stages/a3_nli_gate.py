@@ -114,7 +114,7 @@ class GateEvidence:
         return above[: self.floor.weak_selection] if self.is_weak(self.ids) else above
 
     def _gaining(self) -> list[str]:
-        """Candidates that add enough: probability times the share of terms that no kept candidate has."""
+        """Candidates that add enough: weighted probability times the share of terms that no kept candidate has."""
         odds = self._odds()
         least = min(1.0, self.floor.relative_odds * max(odds.values(), default=0.0))
         held = {chunk_id: frozenset(terms(chunk.snippet)) for chunk_id, chunk in self.chunks.items()}

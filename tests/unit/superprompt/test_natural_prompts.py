@@ -14,6 +14,7 @@ from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.parts import make_pipeline
 from ragtune.superprompt.pipeline import build_pipeline
+from ragtune.superprompt.reading.details import language_in
 from ragtune.superprompt.stages.reranker import LatentRerankStage, TopRerankStage
 
 DOCUMENTS = {
@@ -182,3 +183,8 @@ def test_a_format_is_read_by_what_it_is(prompt: str, wanted: dict[str, Any]) -> 
     assert wanted.get("rule", "") in "\n".join(made["hard_rules"])
     assert sp.body["audience"] == wanted.get("audience", "general")
     assert wanted.get("term", "") in " ".join(["", *sp.extras["retrieval"]["term_weights"]])
+
+
+@pytest.mark.parametrize("request_", ["Introduce German teas.", "Interpret French law.", "Include Italian teas."])
+def test_a_language_that_is_the_subject_is_not_that_of_the_answer(request_: str) -> None:
+    assert language_in(request_) is None

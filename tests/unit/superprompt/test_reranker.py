@@ -11,7 +11,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
-from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.memory.documents import DocumentMemory, TermIndex
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.parts import make_pipeline as pipeline_of
 from ragtune.superprompt.rendering import rerank_query
@@ -19,6 +19,7 @@ from ragtune.superprompt.stages.reranker import (
     CROSS_ENCODER,
     BaseRerankStage,
     BudgetedRerankStage,
+    LatentRerankStage,
     Reranked,
     TopRerankStage,
 )
@@ -112,3 +113,12 @@ def test_function_words_of_other_languages_attach_nothing() -> None:
     done = pipeline.run_all(SuperPrompt.raw("¿Por qué está mi pan tan denso?"))
     assert done.final_selection_ids == ["answer#0"]
     assert not [notice for notice in done.extras.get("notices", []) if notice["stage"] != "ReRanker"]
+
+
+def test_the_order_of_documents_decides_no_score_where_singular_values_are_equal() -> None:
+    texts = ["gummy crumb cut hot", "dense rye baked old", "ships sail sea wide"]
+    documents = [ScoredDocument(id=text, content=text, score=0.5) for text in texts]
+    orders = (texts, texts[::-1], [texts[1], texts[0], texts[2]])
+    stages = [LatentRerankStage(TermIndex(order)) for order in orders]
+    scores = [stage.order({"task": "Why is the rye crumb dense?"}, documents, CostMeter()).scores for stage in stages]
+    assert scores[0] == scores[1] == scores[2]
