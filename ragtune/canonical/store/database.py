@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import selectors
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -83,7 +82,7 @@ class PostgresDatabase(BaseDatabase):
             timeout=_FREE_S,
             kwargs={"autocommit": True, "connect_timeout": _CONNECT_S},
             configure=self._configure,
-            check=_check_alive,
+            check=ConnectionPool.check_connection,
             reconnect_timeout=1.0,  # else the pause between two attempts grows with the time that the server is away
             name="ragtune",
             open=False,
@@ -197,16 +196,6 @@ class PostgresDatabase(BaseDatabase):
             f"{message}; its transaction was undone. The limit of a statement is {limit}: ask for less at once, retry "
             "when the database is less busy, or raise the limit"
         )
-
-
-def _check_alive(connection: Any) -> None:
-    """Ask the server only if its side of the connection sent something unasked, as its end does."""
-    from psycopg_pool import ConnectionPool
-
-    with selectors.DefaultSelector() as selector:
-        selector.register(connection.fileno(), selectors.EVENT_READ)
-        if selector.select(0):
-            ConnectionPool.check_connection(connection)
 
 
 def _find(connection: Any, name: str) -> tuple[int, Collection, dict[str, Any]] | None:
