@@ -19,12 +19,12 @@ from ragtune.canonical.sources import chunk_file
 from ragtune.canonical.types import SourceDocument
 from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.data.text import term_of, words_or_pairs
+from ragtune.data.text import term_of
 from ragtune.llm.types import well_formed
 from ragtune.superprompt.memory.inputs import Documents
 from ragtune.superprompt.memory.sections import Sections, context
 from ragtune.superprompt.options import Chunking
-from ragtune.superprompt.reading.text import clean, content_words
+from ragtune.superprompt.reading.text import clean, content_words, words
 from ragtune.superprompt.super_prompt import ContextChunk
 
 _SAMPLE = 20
@@ -78,7 +78,7 @@ class TermIndex:
 
         self.columns: dict[str, int] = {} if further is None else dict(further.columns)
         column_of = _Columns(self.columns)
-        found = [[column_of[word] for word in words_or_pairs(text)] for text in texts]
+        found = [[column_of[word] for word in words(text)] for text in texts]
         columns = np.fromiter(chain.from_iterable(found), dtype=np.int64)
         rows = np.repeat(np.arange(len(texts)), list(map(len, found)))[columns >= 0]
         width = max(1, len(self.columns))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from ragtune.canonical.analyzers import stopword_list
-from ragtune.data.text import words_and_terms
+from ragtune.data.text import term_of, words_or_pairs
 from ragtune.llm.prompts import fence
 from ragtune.llm.types import well_formed
 
@@ -26,6 +26,8 @@ _MARKER = re.compile(r"\[\[\s*(begin|end)\b")
 ENGLISH = "english"
 
 _WORD = re.compile(r"\w+")
+_NAME = re.compile(r"\b(?:[A-Z]*+[a-z\d]*+[A-Z_]|[A-Z]{2,}[a-z]{2})\w*")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _MISSING = {
     ENGLISH: "can cannot cant let may others us",
     "german": "bitte warum wieso weshalb wozu wann wer wen wem wessen woher wohin wieviel",
@@ -128,6 +130,27 @@ def language_of(text: str) -> str:
     words = _WORD.findall(text.lower())
     counts = {language: sum(word in stopwords(language) for word in words) for language in _MISSING}
     return max(_MISSING, key=counts.__getitem__)
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text in lower case, then the parts of names in code.
+
+    Examples:
+        >>> words("Set pluginTimeout")
+        ['set', 'plugintimeout', 'plugin', 'timeout']
+    """
+    parts = (part.lower() for name in _NAME.findall(text) for part in _PART.findall(name))
+    return words_or_pairs(text) + [part for part in parts if len(part) > 1]
+
+
+def words_and_terms(text: str) -> list[tuple[str, str]]:
+    """Return pairs of a word and its term (stem), without words that have none."""
+    return [(word, term) for word in words(text) if (term := term_of(word))]
+
+
+def terms(text: str) -> list[str]:
+    """Return the terms of a text, which its names in code have as a whole and by their parts."""
+    return [term for _, term in words_and_terms(text)]
 
 
 def content_words(text: str) -> list[tuple[str, str]]:

@@ -106,7 +106,7 @@ def test_an_embedder_and_a_reranker_that_like_all_candidates_get_no_more_attache
     for pipeline in pipelines:
         sp = pipeline.run_all(SuperPrompt.raw(prompt))
         assert len(sp.views_by_stage["reranked"]) > 30
-        assert len(sp.final_selection_ids) < 5
+        assert len(sp.final_selection_ids) <= 5
         assert ("the documents say little" in notices(sp)) == ("guitar" in prompt)
 
 

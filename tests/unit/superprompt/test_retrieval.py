@@ -12,12 +12,13 @@ from ragtune.core.errors import DatasetError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.data.corpus import Corpus
-from ragtune.data.text import terms
+from ragtune.data.text import terms, words_or_pairs
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory, Matches, TermIndex
 from ragtune.superprompt.memory.inputs import read_folder
 from ragtune.superprompt.pipeline import build_pipeline
-from ragtune.superprompt.rendering import normalized_query
+from ragtune.superprompt.reading.text import words
+from ragtune.superprompt.rendering import normalized_query, retrieval_query
 from ragtune.superprompt.retriever import SuperPromptRetriever
 from ragtune.superprompt.stages.retrieval import conversation_chunks, log_avg_exp, split_query
 
@@ -27,7 +28,38 @@ Reach = Callable[..., SuperPrompt]
 
 def test_the_query_is_task_context_and_purpose_in_order() -> None:
     body = {"purpose": "why", "task": "  do\n\tthis ", "context": "", "tone": "sad", "format": "list"}
-    assert normalized_query(body) == "do this\nwhy"
+    assert normalized_query(body) == retrieval_query(body) == "do this\nwhy"
+
+
+FORMATS = {
+    "How do I store dates? As a JSON array of objects with keys field, meaning.": "How do I store dates? .",
+    "How can the client write CSV files?": "How can the client write CSV files?",
+    "In drei Stichpunkten: Wie lege ich ein Monorepo an?": ": Wie lege ich ein Monorepo an?",
+    "As a JSON list.": "As a JSON list.",
+}
+
+
+@pytest.mark.parametrize("task", FORMATS)
+def test_words_about_the_form_of_the_answer_find_no_documents(task: str) -> None:
+    assert retrieval_query({"task": task}) == FORMATS[task]
+
+
+NAMES = {
+    "pluginTimeout": ["plugin", "timeout"],
+    "FST_ERR_PLUGIN_TIMEOUT": ["fst", "err", "plugin", "timeout"],
+    "HTTPServer.max_header_size2": ["http", "server", "max", "header", "size"],
+    "__init__": ["init"],
+    "größe_alt": [],
+    "URLs of JSON, Django's package.json and iPhones": ["phones"],
+}
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_names_in_code_are_found_as_a_whole_and_by_their_parts(text: str) -> None:
+    whole = words_or_pairs(text)
+    assert words(text) == whole + NAMES[text]
+    memory = chunk_memory({"a.md": f"Set {text} first.", "b.md": "The sea."})
+    assert (memory.search(NAMES[text] or whole, [], 9).cosines > 0).all(axis=1).tolist() == [True, False]
 
 
 def test_a_long_query_has_n0_pieces_that_end_with_sentences() -> None:
