@@ -23,6 +23,7 @@ _BRACKET = re.compile(rf" {{0,3}}\[([^\[\]]+)\](?!\()[ \t]*[{_COLON}]?[ \t]*(.*)
 _BULLET = re.compile(r" {0,3}[-*+][ \t]+(?=\*\*|__)")
 _BOLD = re.compile(rf" {{0,3}}(\*\*|__)((?:(?!\1)[^*{_COLON}])+)(?:[{_COLON}]\1|\1[ \t]*[{_COLON}]?)[ \t]*(.*)")
 _KEY_LINE = re.compile(rf" {{0,3}}(\w[^{_COLON}]*)(?::(?:[ \t]+|$)|\uff1a[ \t]*)(.*)")
+_NEXT_KEY = re.compile(rf"(?<=[.;!?])[ \t]+(?=[A-ZÄÖÜ][^{_COLON}.;!?]*[{_COLON}][ \t])")
 _BLANK_START = re.compile(r"\A(?:[ \t]*\n)+")
 
 
@@ -104,8 +105,27 @@ class PromptParser:
                 continue
             header, mapped = found
             in_run = header.form == "key_line" and (mapped.key is not None or last.is_one_key_line)
-            sections.append(PromptSection(header, mapped, [header.rest], in_run, line))
+            if header.form == "key_line" and mapped.key is not None:
+                sections += self._on_one_line(header, mapped, line)
+            else:
+                sections.append(PromptSection(header, mapped, [header.rest], in_run, line))
         return sections
+
+    def _on_one_line(self, header: Header, mapped: Mapped, line: str) -> list[PromptSection]:
+        """The parts of a line such as ``Format: JSON. Task: List three rivers.``, each of another known key."""
+        first, *sentences = _NEXT_KEY.split(header.rest)
+        parts = [(header, mapped, [first])]
+        quotes = first.count('"')
+        for sentence in sentences:
+            following = next(self._readings(sentence), header)
+            other = self._resolve(following.name, keywords=False)
+            is_named = other.step in ("exact", "alias", "bilingual") and quotes % 2 == 0
+            if is_named and other.key not in [known.key for _, known, _ in parts]:
+                parts.append((following, other, [following.rest]))
+            else:
+                parts[-1][2].append(sentence)
+            quotes += sentence.count('"')
+        return [PromptSection(found, known, [" ".join(texts)], True, line) for found, known, texts in parts]
 
     def _opening(self, line: str, last: PromptSection, after_gap: bool) -> tuple[Header, Mapped] | None:
         unknown: tuple[Header, Mapped] | None = None

@@ -49,6 +49,21 @@ def test_every_way_to_write_a_header(text: str) -> None:
     assert parts(text) == {"task": "sing"}
 
 
+ONE_LINE = {
+    "Format: JSON. Task: List teas.": {"format": "JSON.", "task": "List teas."},
+    "Task: List teas. Note: few. Format: JSON": {"task": "List teas. Note: few.", "format": "JSON"},
+    "Zielgruppe: Kinder; Aufgabe: Nenne Tees.\n\nKurz.": {"audience": "Kinder;", "task": "Nenne Tees.\n\nKurz."},
+    "Task: one. Task: two.": {"task": "one. Task: two."},
+    'Task: What is "E. Format: x" here?': {"task": 'What is "E. Format: x" here?'},
+    "Task: Fix it. The format: any": {"task": "Fix it. The format: any"},
+}
+
+
+@pytest.mark.parametrize("text", ONE_LINE)
+def test_a_line_may_have_several_keys(text: str) -> None:
+    assert parts(text) == ONE_LINE[text]
+
+
 @pytest.mark.parametrize(
     ("text", "body"),
     [
