@@ -47,9 +47,8 @@ def chunk_file(document: SourceDocument, markdown: ChunkPolicy, text: ChunkPolic
     normal = normalize(document.content)
     chunks = chunk(normal, text, doc_id=document.doc_id, tags=document.tags, metadata=document.metadata)
     if headings := _underlined_headings(normal.text):
-        starts = [start for start, _ in headings]
         for piece in chunks:
-            place = bisect_right(starts, piece.start)
+            place = bisect_right(headings, piece.start, key=lambda heading: heading[0])
             piece.metadata[HEADINGS] = list(headings[place - 1][1]) if place else []
     return chunks
 

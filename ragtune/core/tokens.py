@@ -56,19 +56,14 @@ def count_each(texts: Sequence[str]) -> list[int]:
 
 def token_edges(text: str) -> tuple[IntArray, IntArray]:
     """Starts and ends of all tokens, shape (tokens,) each: :func:`token_spans` in a tenth of the time."""
-    kinds = np.frombuffer(b" ".join((b"", text.encode("latin-1", _BY_KIND).translate(_KINDS), b"")), np.uint8)
+    kinds = np.frombuffer(f" {text} ".encode("latin-1", _BY_KIND).translate(_KINDS), np.uint8)
     is_word = kinds == ord("w")
     edges = (is_word[1:] != is_word[:-1]).nonzero()[0]
-    begins, lengths = edges[::2], edges[1::2] - edges[::2]
-    pieces = (lengths + 5) // 6
-    starts_at = kinds[1:] == ord(".")
-    ends_at = starts_at.copy()
-    ends_at[begins + lengths - 1] = True
-    first = np.repeat(begins, pieces)
-    place = np.arange(len(first)) - np.repeat(pieces.cumsum() - pieces, pieces)
-    starts_at[first + 6 * place] = True
-    ends_at[(first + 6 * place - 1)[place > 0]] = True
-    return starts_at.nonzero()[0], ends_at.nonzero()[0] + 1
+    pieces = (edges[1::2] - edges[::2] + 5) // 6
+    first = np.repeat(edges[::2] - 6 * (pieces.cumsum() - pieces), pieces) + 6 * np.arange(pieces.sum())
+    last = np.minimum(first + 6, np.repeat(edges[1::2], pieces))
+    marks = (kinds[1:] == ord(".")).nonzero()[0]
+    return np.sort(np.r_[first, marks], kind="stable"), np.sort(np.r_[last, marks + 1], kind="stable")
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:

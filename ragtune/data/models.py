@@ -24,10 +24,6 @@ def model_identity(model: str, revision: str | None = None) -> str | None:
     if folder.is_dir():
         return f"sha256:{_folder_digest(folder.resolve())}"
     require_models("a model")
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    if not Path(HF_HUB_CACHE, f"models--{model.replace('/', '--')}").is_dir():  # before the client loads: .1 s
-        return None
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ragtune.superprompt.reading.formats import without_format
 from ragtune.superprompt.reading.schema import PromptSchema
-from ragtune.superprompt.reading.text import clean, content_words, escape_borders, fenced, one_line, words
+from ragtune.superprompt.reading.text import clean, content_words, escape_borders, fenced, one_line
 from ragtune.superprompt.super_prompt import SuperPrompt, Turn
 
 RETRIEVAL_KEYS = ("task", "context", "purpose")
@@ -37,17 +37,10 @@ def normalized_query(body: Mapping[str, str]) -> str:
     return "\n".join(line for key in RETRIEVAL_KEYS if (line := one_line(body.get(key, ""))))
 
 
-def retrieval_query(body: Mapping[str, str]) -> str:
-    """Return the normalized query without words about the answer's form, unless it has no others."""
-    query = normalized_query(body)
-    subject = "\n".join(one_line(line) for line in without_format(query).split("\n"))
-    return subject.strip() if words(subject) else query
-
-
 def subject_words(body: Mapping[str, str], request_words: Collection[str]) -> list[tuple[str, str]]:
     """Return the words of the query that name its subject, as pairs of lower-case word and term."""
-    pairs = content_words(without_format(normalized_query(body)))
-    return [pair for pair in pairs if pair[0] not in request_words]
+    words = content_words(without_format(normalized_query(body)))
+    return [pair for pair in words if pair[0] not in request_words]
 
 
 def rerank_query(body: Mapping[str, str]) -> str:

@@ -12,7 +12,6 @@ from ragtune.superprompt.reading.text import ENGLISH, language_of, one_line
 _NAMES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5}
 _NUMBER = rf"(\d{{1,4}}|{'|'.join(_NAMES)})\s+"
 AT_MOST = r"(?:at\s+most|up\s+to|(?:no|not)\s+more\s+than|max(?:imum|imal)?\.?|höchstens)"
-"""Words before the largest number that is allowed."""
 _COUNT = re.compile(
     rf"(?i)({AT_MOST}\s+)?\b{_NUMBER}(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|(?:stich)?punkten?|schritten?)\b"
 )
@@ -65,8 +64,6 @@ _AUDIENCE = re.compile(
     r"(?!\s+(?:(?:minute|hour|day|mile|year|meter|kilo)\w*|percent|o'clock|stunden?|tage?|jahre)\b|\s*%|-)"
     r"|(an?\s+[^.,;!?\n]+?)(?=\s+(?:how|what|why|when|where|which|whether)\b|[.,;!?\n]|\Z))"
 )
-_WHOLE = 3
-"""Groups of the audience up to this one stand in a phrase that names nothing else."""
 ASKS_FOR_DETAILS = (_KEYS, _HEAD_ROW, _LENGTH, _COUNT, _LANGUAGE, _JUST, _NO_CODE)
 """What names no subject in a request."""
 
@@ -175,5 +172,5 @@ def without_audience(text: str) -> str:
     if (found := _AUDIENCE.search(text)) is None:
         return text
     group = found.lastindex or 0
-    start = found.start(group if group > _WHOLE else 0)  # what is explained stays
+    start = found.start(group if group > 3 else 0)  # what is explained stays
     return f"{text[:start]} {text[found.end() :]}"

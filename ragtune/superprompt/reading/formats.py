@@ -38,9 +38,8 @@ _ASKED = (
     + _FORM
 )
 _TOLD = re.compile(
-    rf"\b(?:answer|respond|reply|antworte|(?:give|show|write|send|gib|zeig)\s+(?:me|us|mir|uns)){_ASKED}"
-    rf"|\A\W*(?:how|wie)\b.*\s(?P<steps>{_STEPS})\W*\Z",
-    re.IGNORECASE,
+    rf"(?i)\b(?:answer|respond|reply|antworte|(?:give|show|write|send|gib|zeig)\s+(?:me|us|mir|uns)){_ASKED}"
+    rf"|\A\W*(?:how|wie)\b.*\s(?P<steps>{_STEPS})\W*\Z"
 )
 """A request for a form inside a question, which names other forms as its subject."""
 _ONLY = (

@@ -105,27 +105,23 @@ class PromptParser:
                 continue
             header, mapped = found
             in_run = header.form == "key_line" and (mapped.key is not None or last.is_one_key_line)
-            if header.form == "key_line" and mapped.key is not None:
-                sections += self._on_one_line(header, mapped, line)
-            else:
-                sections.append(PromptSection(header, mapped, [header.rest], in_run, line))
+            for one, known, texts in self._apart(header, mapped):
+                sections.append(PromptSection(one, known, [" ".join(texts)], in_run, line))
         return sections
 
-    def _on_one_line(self, header: Header, mapped: Mapped, line: str) -> list[PromptSection]:
-        """The parts of a line such as ``Format: JSON. Task: List three rivers.``, each of another known key."""
-        first, *sentences = _NEXT_KEY.split(header.rest)
+    def _apart(self, header: Header, mapped: Mapped) -> list[tuple[Header, Mapped, list[str]]]:
+        """The parts of a line such as ``Format: JSON. Task: List teas.``, each of another known key, with its texts."""
+        may_have_more = header.form == "key_line" and mapped.key is not None and '"' not in header.rest
+        first, *sentences = _NEXT_KEY.split(header.rest) if may_have_more else [header.rest]
         parts = [(header, mapped, [first])]
-        quotes = first.count('"')
         for sentence in sentences:
             following = next(self._readings(sentence), header)
             other = self._resolve(following.name, keywords=False)
-            is_named = other.step in ("exact", "alias", "bilingual") and quotes % 2 == 0
-            if is_named and other.key not in [known.key for _, known, _ in parts]:
+            if other.step in ("exact", "alias", "bilingual") and other.key not in [known.key for _, known, _ in parts]:
                 parts.append((following, other, [following.rest]))
             else:
                 parts[-1][2].append(sentence)
-            quotes += sentence.count('"')
-        return [PromptSection(found, known, [" ".join(texts)], True, line) for found, known, texts in parts]
+        return parts
 
     def _opening(self, line: str, last: PromptSection, after_gap: bool) -> tuple[Header, Mapped] | None:
         unknown: tuple[Header, Mapped] | None = None

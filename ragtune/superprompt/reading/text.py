@@ -133,28 +133,17 @@ def language_of(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in lower case, then the parts of names in code.
-
-    Examples:
-        >>> words("Set pluginTimeout")
-        ['set', 'plugintimeout', 'plugin', 'timeout']
-    """
-    parts = (part.lower() for name in _NAME.findall(text) for part in _PART.findall(name))
-    return words_or_pairs(text) + [part for part in parts if len(part) > 1]
-
-
-def words_and_terms(text: str) -> list[tuple[str, str]]:
-    """Return pairs of a word and its term (stem), without words that have none."""
-    return [(word, term) for word in words(text) if (term := term_of(word))]
+    """Return the words in lower case, then the parts of names in code: "plugin", "timeout" for ``pluginTimeout``."""
+    return words_or_pairs(text) + [part.lower() for name in _NAME.findall(text) for part in _PART.findall(name)]
 
 
 def terms(text: str) -> list[str]:
     """Return the terms of a text, which its names in code have as a whole and by their parts."""
-    return [term for _, term in words_and_terms(text)]
+    return list(filter(None, map(term_of, words(text))))
 
 
 def content_words(text: str) -> list[tuple[str, str]]:
     """Return pairs of lower-case word and term without stopwords, in order; a text of stopwords only keeps all."""
-    every = words_and_terms(text)
+    every = [(word, term) for word in words(text) if (term := term_of(word))]
     ignored = stopwords(language_of(text))
     return [pair for pair in every if pair[0] not in ignored] or every

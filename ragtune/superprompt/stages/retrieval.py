@@ -17,8 +17,9 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.superprompt.memory.documents import BaseMemory
 from ragtune.superprompt.options import Limits, PipelineConfig
-from ragtune.superprompt.reading.text import clean, language_of
-from ragtune.superprompt.rendering import normalized_query, retrieval_query, subject_words
+from ragtune.superprompt.reading.formats import without_format
+from ragtune.superprompt.reading.text import clean, language_of, words
+from ragtune.superprompt.rendering import normalized_query, subject_words
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt, Turn
 
@@ -44,14 +45,17 @@ class Retrieval(BaseStage):
 
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
         limits = config.limits
-        query = retrieval_query(sp.body)
-        pieces = split_query(query, limits.n0_query_pieces, limits.min_piece_tokens, limits.piece_slack)
+        query = normalized_query(sp.body)
+        subject = without_format(query)
+        pieces = split_query(
+            subject if words(subject) else query, limits.n0_query_pieces, limits.min_piece_tokens, limits.piece_slack
+        )
         turns = conversation_chunks(sp.recent_conversation, config.chunking.conversation)
         ranked, background = self._search(pieces, turns, limits) if pieces else ([], 0.0)
         if not ranked:
             sp.add_notice(self.name, NOTHING)
         texts = self.memory.sample() or [found.snippet for found, _ in ranked[:_LANGUAGE_SAMPLE]]
-        languages = language_of(normalized_query(sp.body)), language_of(" ".join(texts))
+        languages = language_of(query), language_of(" ".join(texts))
         if texts and languages[0] != languages[1]:
             names = {"prompt": languages[0].capitalize(), "documents": languages[1].capitalize()}
             sp.add_notice(self.name, OTHER_LANGUAGE.format(**names))
