@@ -51,7 +51,7 @@ NAMES = {
     "HTTPServer.max_header_size": ["http", "server", "max", "header", "size"],
     "__init__": ["init"],
     "größe_alt": [],
-    "URLs, JSON, Django's package.json": [],
+    "URLs, JSON, package.json": [],
 }
 
 
