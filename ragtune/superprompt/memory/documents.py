@@ -65,7 +65,7 @@ class TermIndex:
         known = {} if further is None else further.columns
         column_of = defaultdict(count(len(known)).__next__, known)
         found = [[column_of[term] for term in terms(text)] for text in texts]
-        self.columns = dict(column_of)
+        self.columns: dict[str, int] = dict(column_of)
         columns = np.fromiter(chain.from_iterable(found), dtype=np.int64)
         rows = np.repeat(np.arange(len(texts)), list(map(len, found)))
         width = max(1, len(self.columns))
