@@ -15,6 +15,7 @@ from ragtune.superprompt.options import load_options
 from ragtune.superprompt.parts import make_pipeline
 from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.reading.details import language_in
+from ragtune.superprompt.reading.formats import without_format
 from ragtune.superprompt.stages.reranker import LatentRerankStage, TopRerankStage
 
 DOCUMENTS = {
@@ -197,3 +198,8 @@ def test_a_format_is_read_by_what_it_is(prompt: str, wanted: dict[str, Any]) -> 
 @pytest.mark.parametrize("request_", ["Introduce German teas.", "Interpret French law.", "Include Italian teas."])
 def test_a_language_that_is_the_subject_is_not_that_of_the_answer(request_: str) -> None:
     assert language_in(request_) is None
+
+
+def test_a_word_of_a_million_letters_is_read() -> None:
+    word = "A" * 1_000_000  # looking for its end from each letter would take hours
+    assert without_format(word) == word
