@@ -200,6 +200,6 @@ def test_a_language_that_is_the_subject_is_not_that_of_the_answer(request_: str)
     assert language_in(request_) is None
 
 
-def test_a_word_of_a_million_letters_is_read() -> None:
-    word = "A" * 1_000_000  # looking for its end from each letter would take hours
+def test_a_word_of_many_letters_is_read() -> None:
+    word = "A" * 300_000  # looking for its end from each letter would take minutes
     assert without_format(word) == word
