@@ -40,16 +40,22 @@ def count_tokens(text: str) -> int:
 
 def count_each(texts: Sequence[str]) -> list[int]:
     """:func:`count_tokens` of each text: a tenth of the time where there are many."""
-    parts = [text.encode("latin-1", _BY_KIND).translate(_KINDS) for text in texts]
-    kinds = np.frombuffer(b" ".join((b"", *parts, b"")), np.uint8)
-    is_word = kinds == ord("w")
-    edges = (is_word[1:] != is_word[:-1]).nonzero()[0]
-    begins, pieces = edges[::2], (edges[1::2] - edges[::2] + 5) // 6
-    bounds = np.cumsum([0, *(len(part) + 1 for part in parts)])
-    words = np.concatenate([[0], pieces.cumsum()])[begins.searchsorted(bounds)]
-    marks = np.add.reduceat(kinds == ord("."), bounds[:-1], dtype=np.int64)
-    counts: list[int] = (np.diff(words) + marks).tolist()
-    return counts
+    parts = [text.encode("latin-1", _BY_KIND).translate(_KINDS) for text in (*texts, "")]
+    parts = [part.ljust(len(part) // 8 * 8 + 8) for part in parts]  # whole bytes of bits, with a space behind each text
+    kinds = np.frombuffer(b"".join(parts), np.uint8)
+    # A bit a character, the first one highest: those of words, and those at which a token begins.
+    is_word, begins = (int.from_bytes(np.packbits(kinds == ord(kind)).tobytes()) for kind in "w.")
+    sevens = is_word & is_word >> 1
+    sevens &= sevens >> 2
+    sevens &= sevens >> 3  # they and the six before are of one word
+    pieces = is_word & ~(is_word >> 1)
+    while pieces:
+        begins |= pieces
+        pieces = pieces >> 6 & sevens
+    bits = np.bitwise_count(np.frombuffer(begins.to_bytes(len(kinds) // 8), np.uint8))
+    bounds = np.cumsum([0, *map(len, parts[:-1])]) // 8
+    counts: list[int] = np.add.reduceat(bits, bounds, dtype=np.int64).tolist()
+    return counts[:-1]
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:
