@@ -133,7 +133,7 @@ class Runner:
 
     async def rerank(
         self,
-        choose: Callable[[bytes], tuple[Operation[Any], Any]],
+        choose: Callable[[bytes], tuple[Operation[Any], Any, bool]],
         data: bytes,
         receive: Callable[[], Awaitable[Any]],
         permit: Permit,
@@ -142,8 +142,8 @@ class Runner:
 
         def work() -> bytes:
             with permit.used():
-                operation, server = choose(data)
-                return operation.answer(server, operation.decode(data))
+                operation, server, is_json = choose(data)
+                return operation.answer(server, operation.decode(data, is_json=is_json))
 
         async def watch() -> None:
             while (await receive())["type"] != "http.disconnect":

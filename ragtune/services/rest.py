@@ -115,12 +115,12 @@ def _rerank_endpoint(
     """An endpoint for all dialects at the path, and for the block there, whose requests have ``candidates``."""
 
     async def endpoint(request: Request) -> Response:
-        def choose(data: bytes) -> tuple[Operation[Any], Any]:
-            fields = fields_of(data)
+        def choose(data: bytes) -> tuple[Operation[Any], Any, bool]:
+            fields, is_json = fields_of(data)
             if block is not None and "candidates" in fields:
-                return block, runner.service
+                return block, runner.service, is_json
             request.state.dialect = dialect = dialect_of(path, fields)
-            return dialect.operation, ranker
+            return dialect.operation, ranker, is_json
 
         data = await _read_body(request)
         permit = Permit(key=request.scope.get(KEY_ID, ""))
