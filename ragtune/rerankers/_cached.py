@@ -189,8 +189,8 @@ class CachedReranker(BaseReranker):
 
     def _report(self, asked: _Asked, known: Known, context: RAGtuneContext) -> None:
         """Charge the documents that were scored or at least answered for, and pay for those that were not cached."""
-        items, answered = asked.batch.items, {*known.scores, *known.times}
-        pairs = {key: tokens for key, tokens in asked.pairs.items() if key in answered}
+        items = asked.batch.items
+        pairs = {key: tokens for key, tokens in asked.pairs.items() if key in known.scores or key in known.times}
         made = items
         if len(pairs) < len(asked.pairs):
             made = some_of(items, [place for place, key in enumerate(asked.keys.values()) if key in pairs])
