@@ -40,9 +40,9 @@ def count_tokens(text: str) -> int:
 
 def count_each(texts: Sequence[str]) -> list[int]:
     """:func:`count_tokens` of each text: a tenth of the time where there are many."""
-    parts = [text.encode("latin-1", _BY_KIND).translate(_KINDS) for text in (*texts, "")]
+    parts = [text.encode("latin-1", _BY_KIND) for text in (*texts, "")]
     parts = [part.ljust(len(part) // 8 * 8 + 8) for part in parts]  # whole bytes of bits, with a space behind each text
-    kinds = np.frombuffer(b"".join(parts), np.uint8)
+    kinds = np.frombuffer(b"".join(parts).translate(_KINDS), np.uint8)
     # A bit a character, the first one highest: those of words, and those at which a token begins.
     is_word, begins = (int.from_bytes(np.packbits(kinds == ord(kind)).tobytes()) for kind in "w.")
     sevens = is_word & is_word >> 1
