@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import report
 
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
@@ -53,8 +54,7 @@ def main() -> int:
             }
             sys.stdout.write(f"{size:,}: {json.dumps(figures[f'{size:,}'])}\n")
             sys.stdout.flush()
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    report(figures, arguments.json)
     return 0
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import gc
 import itertools
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import transcription
+from machine import report
 
 from ragtune import ControllerOutput, CostBudget, RAGtuneController, RetrievalDepths, ScoredDocument
 from ragtune.core.drivers import alone
@@ -244,8 +244,7 @@ def main() -> None:
     print("\none iteration of the loop, microseconds\n  pool      core  transcription   ratio")
     for row in growth:
         print(f"{row['pool']:6d}{row['core_us']:10.1f}{row['transcription_us']:15.1f}{row['ratio']:8.1f}")
-    if args.json:
-        args.json.write_text(json.dumps({"comparison": head, "growth": growth}, indent=2) + "\n")
+    report({"comparison": head, "growth": growth}, args.json)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import report
 from pyterrier_depths import grid
 from threadpoolctl import threadpool_limits
 
@@ -114,8 +115,7 @@ def main() -> None:
             repeated(arguments.data.resolve(), data := Path(folder) / str(times), times)
             figures[f"{DEPTHS} depths, each query {times} times"] = row = measured(data, arguments.repeats)
             print(row, flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    report(figures, arguments.json)
 
 
 if __name__ == "__main__":

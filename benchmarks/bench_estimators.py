@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import statistics
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg  # noqa: F401  the first request whose pool grows imports it
+from machine import report
 from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -256,8 +256,7 @@ def main() -> None:
                 figures["gar"] = gar(arguments.data, Path(folder) / "graph")
         else:
             print(f"\nno collection in {arguments.data}: policies and GAR are left out")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+    report(figures, arguments.json)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 from bench_queries import POLICIES, generate, options
+from machine import report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -171,8 +172,7 @@ def main() -> int:
         }
     for name, found in figures.items():
         print(f"{name}: {found}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+    report(figures, arguments.json)
     return 0
 
 

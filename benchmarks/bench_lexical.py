@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 import psutil
 import psycopg
+from machine import report
 from numpy.typing import NDArray
 
 from ragtune.canonical import Candidate, Chunk, ChunkPolicy, Embedding, Filters, SourceDocument, chunk, fuse
@@ -75,8 +76,7 @@ def main() -> int:
                     figures[name] = measured(database, server, name, texts, arguments.repeats, parts)
                     sys.stdout.write(f"{name}: {json.dumps(figures[name])}\n")
                     sys.stdout.flush()
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    report(figures, arguments.json)
     return 0
 
 

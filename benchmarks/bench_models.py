@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from machine import report
+
 from ragtune import BudgetedReranker
 from ragtune.core.pool.ordering import Ordering
 from ragtune.estimators.baseline import BaselineEstimator
@@ -57,8 +59,7 @@ def main() -> int:
         work = list(jobs(arguments.data, 8 * arguments.queries))
         figures["lockstep_by_the_clock"] = by_the_clock(arguments.model, device, work, arguments.repeats)
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    report(figures, arguments.json)
     return 0
 
 

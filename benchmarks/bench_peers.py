@@ -28,6 +28,7 @@ import psutil
 import psycopg
 from bench_lexical import cpu_seconds, milliseconds, processes, seconds
 from bench_store import POOL, Collection, GivenVectors, K, bare_ingest, collection_key
+from machine import report
 from pgvector.psycopg import register_vector
 
 from ragtune.canonical import Candidate, Embedding, Filters, RetrievalPlan
@@ -232,8 +233,7 @@ def main() -> int:
         figures[side] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         sys.stdout.write(f"{side}: {json.dumps(figures[side])}\n")
         sys.stdout.flush()
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    report(figures, arguments.json)
     return 0
 
 

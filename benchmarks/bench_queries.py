@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import report
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS, CANDIDATES, JUDGED = 2000, 100, 10
@@ -199,8 +200,7 @@ def main() -> int:
     figures = {what: {policy: rate(repeated, policy, *parts) for policy in POLICIES} for what, parts in RATES.items()}
     for what, rates in figures.items():
         print(f"{what}: {', '.join(f'{policy} {number}' for policy, number in rates.items())}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({**figures, "growth": growth}, indent=2) + "\n")
+    report({**figures, "growth": growth}, arguments.json)
     return 0
 
 

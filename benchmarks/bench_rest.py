@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from machine import report
 
 K = 12
 VOCABULARY = 20_000
@@ -173,8 +174,7 @@ def main() -> None:
     figures = measure(arguments)
     for name, value in figures.items():
         print(f"{name}: {value:.1f}" if isinstance(value, float) else f"{name}: {value}")
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    report(figures, arguments.json)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from machine import report
 
 SHARED = Path(__file__).parents[2] / "shared"
 HEAD = "POST /v2/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -337,9 +338,8 @@ def main() -> None:
                 shown = [*(seen[column] for column in COLUMNS), seen.get("upstream", ""), seen["cpu_ms_per_request"]]
                 cells = (f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in shown)
                 print(f"| {name} | {' | '.join(cells)} |", flush=True)
-    if arguments.json is not None:
-        rows = {name: asdict(ROWS[name]) | {"seen": seen} for name, seen in figures.items()}
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    rows = {name: asdict(ROWS[name]) | {"seen": seen} for name, seen in figures.items()}
+    report(rows, arguments.json)
 
 
 if __name__ == "__main__":

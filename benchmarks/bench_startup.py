@@ -11,7 +11,6 @@ script writes a table. Bytecode is kept and the caches are warm, for both alike.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import statistics
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from machine import report
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = [sys.executable, str(ROOT / "run.py")]
@@ -41,8 +41,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         figures = measured(arguments.data, Path(folder), arguments.repeats)
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in figures.items()))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    report(figures, arguments.json)
     return 0
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import resource
 import statistics
 import sys
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import psycopg
+from machine import report
 from numpy.typing import NDArray
 from pgvector.psycopg import register_vector
 
@@ -126,8 +126,7 @@ def main() -> int:
             if arguments.data.is_dir():
                 figures |= quality(database, arguments.data)
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in figures.items()))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    report(figures, arguments.json)
     return 0
 
 

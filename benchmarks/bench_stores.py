@@ -12,7 +12,6 @@ then asks every store each question in turn. CPU is user and system time; that o
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -29,6 +28,7 @@ import pyarrow
 from judged_prompts import fetch, prompts
 from lancedb.index import FTS
 from lancedb.rerankers import RRFReranker
+from machine import report
 from pgvector.psycopg import register_vector
 
 from ragtune.canonical import Chunk, Embedding, RetrievalPlan, chunk, retrieve
@@ -181,8 +181,7 @@ def main() -> int:
             }
             figures = measured(stores, chunks, vectors, known, arguments.rounds, psutil.Process(server.pid))
     _print(figures, len(chunks), len(texts))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    report(figures, arguments.json)
     return 0
 
 

@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from machine import report
+
 ROOT = Path(__file__).resolve().parents[1]
 GRID = [
     "estimator=baseline,similarity,uncertainty,score_oracle,qrels_oracle",
@@ -39,8 +41,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         figures = sweep(arguments.data, arguments.jobs, Path(folder))
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in figures.items()))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    report(figures, arguments.json)
     return 0
 
 

@@ -146,7 +146,7 @@ def _numbers(what: str, values: Any) -> list[float | None]:
     try:
         if not isinstance(values, str | bytes | Mapping | Set):
             numbers = as_list(values)
-            if not any(isinstance(value, str | bytes) for value in numbers):
+            if not any(issubclass(kind, str | bytes) for kind in {*map(type, numbers)}):
                 return [None if value is None else float(value) for value in numbers]
     except (TypeError, ValueError, OverflowError):
         pass

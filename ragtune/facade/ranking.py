@@ -199,7 +199,11 @@ def ranked_documents(
     numbers = zip(order.tolist(), shown.tolist(), own.tolist(), read.tolist(), strict=True)
     return tuple(
         RankedDocument(
-            i := int(step.doc_ids[position]), score, value if is_read else None, documents[i], places.get(str(i))
+            i := int(doc_id := step.doc_ids[position]),
+            score,
+            value if is_read else None,
+            documents[i],
+            places.get(doc_id),
         )
         for position, score, value, is_read in numbers
     )

@@ -189,16 +189,18 @@ class CachedReranker(BaseReranker):
 
     def _report(self, asked: _Asked, known: Known, context: RAGtuneContext) -> None:
         """Charge the documents that were scored or at least answered for, and pay for those that were not cached."""
-        items, answered = asked.batch.items, {*known.scores, *known.times}
-        pairs = {key: tokens for key, tokens in asked.pairs.items() if key in answered}
+        items = asked.batch.items
+        pairs = {key: tokens for key, tokens in asked.pairs.items() if key in known.scores or key in known.times}
         made = items
         if len(pairs) < len(asked.pairs):
             made = some_of(items, [place for place, key in enumerate(asked.keys.values()) if key in pairs])
-        context.meter.charge(self._bill(made, pairs, known, context))
+        cost = self._bill(made, pairs, known, context)
+        context.meter.charge(cost)
         paid = {key: tokens for key, tokens in pairs.items() if key in asked.paid}
+        if len(paid) < len(made):
+            cost = self._bill(some_of(items, [asked.paid[key] for key in paid]), paid, known, context)
         if paid or known.failed:
-            bought = items if len(paid) == len(items) else some_of(items, [asked.paid[key] for key in paid])
-            context.meter.pay(self._bill(bought, paid, known, context))
+            context.meter.pay(cost)
 
     @staticmethod
     def _made_ms(pairs: Collection[Key], known: Known) -> float:

@@ -131,26 +131,20 @@ class Runner:
             lane = self._large if is_large else self._writes
             return await self._work(lane, until, lambda: operation.answer(self.service, request))
 
-    async def rerank(
-        self,
-        choose: Callable[[bytes], tuple[Operation[Any], Any]],
-        data: bytes,
-        receive: Callable[[], Awaitable[Any]],
-        permit: Permit,
-    ) -> bytes:
-        """As :meth:`run`, in a thread of its own, which asks no model any more once the client is gone."""
+    async def rerank(self, work: Callable[[], bytes], receive: Callable[[], Awaitable[Any]], permit: Permit) -> bytes:
+        """The result of ``work`` in a thread of its own, which asks no model any more once the client is gone."""
 
-        def work() -> bytes:
+        def permitted() -> bytes:
             with permit.used():
-                operation, server = choose(data)
-                return operation.answer(server, operation.decode(data))
+                return work()
 
         async def watch() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
             _interrupt(permit)
 
-        watching, result = asyncio.ensure_future(watch()), asyncio.wrap_future(in_own_thread(work, "ragtune-rerank"))
+        watching = asyncio.ensure_future(watch())
+        result = asyncio.wrap_future(in_own_thread(permitted, "ragtune-rerank"))
         try:
             return await self._within(result)
         except CancelledWorkError:  # the client is gone, and nobody reads the answer

@@ -114,7 +114,9 @@ def _call(
             if ranker is None or "candidates" in arguments:
                 body = await runner.run(operation, data)
             else:
-                body = await runner.rerank(lambda _: (RERANK, ranker), data, asyncio.Event().wait, Permit())
+                body = await runner.rerank(
+                    lambda: RERANK.answer(ranker, RERANK.decode(data)), asyncio.Event().wait, Permit()
+                )
         except Exception as error:
             # As text only: clients check structured content against the tool's output schema, and drop what differs.
             problem = problem_of(error).to_json().decode()

@@ -64,10 +64,11 @@ class Operation(Generic[R]):
     def adapter(self) -> TypeAdapter[Any]:
         return TypeAdapter(self.response)
 
-    def decode(self, data: bytes) -> R:
-        """A request from JSON (RFC 8259: without NaN and Infinity), whose types are taken as they stand."""
+    def decode(self, data: bytes, *, is_json: bool = False) -> R:
+        """A request from JSON, whose types are taken as they stand; ``is_json`` where RFC 8259 is known to be kept."""
         try:
-            from_json(data, allow_inf_nan=False)  # the validator takes these numbers
+            if not is_json:
+                from_json(data, allow_inf_nan=False)  # the validator takes NaN and Infinity
             return self.request.model_validate_json(data, strict=True)
         except ValidationError as error:
             raise invalid(error) from None

@@ -115,16 +115,16 @@ def _rerank_endpoint(
     """An endpoint for all dialects at the path, and for the block there, whose requests have ``candidates``."""
 
     async def endpoint(request: Request) -> Response:
-        def choose(data: bytes) -> tuple[Operation[Any], Any]:
-            fields = fields_of(data)
+        def work() -> bytes:
+            fields, is_json = fields_of(data)
             if block is not None and "candidates" in fields:
-                return block, runner.service
+                return block.answer(runner.service, block.decode(data, is_json=is_json))
             request.state.dialect = dialect = dialect_of(path, fields)
-            return dialect.operation, ranker
+            return dialect.operation.answer(ranker, dialect.operation.decode(data, is_json=is_json))
 
         data = await _read_body(request)
         permit = Permit(key=request.scope.get(KEY_ID, ""))
-        answer = await runner.rerank(choose, data, request.receive, permit)
+        answer = await runner.rerank(work, request.receive, permit)
         return Response(answer, media_type=_JSON, headers=permit.headers)
 
     return endpoint

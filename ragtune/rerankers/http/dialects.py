@@ -161,8 +161,7 @@ def _number(value: Any) -> float | None:
     """A finite number, which some servers write as a text; None for anything else."""
     if isinstance(value, str) and _NUMERAL.fullmatch(value.strip()):
         value = float(value)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) else None
+    return float(value) if type(value) in (float, int) and math.isfinite(value) else None  # as JSON has them
 
 
 def _table(within: Mapping[str, Any], name: str) -> Mapping[str, Any]:

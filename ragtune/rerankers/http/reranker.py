@@ -244,6 +244,8 @@ class HttpReranker(CachedReranker):
 
 
 def _in_parts(pairs: Pairs, size: int) -> list[Pairs]:
+    if 0 < len(pairs) <= size:
+        return [pairs]
     entries = list(pairs.items())
     return [dict(entries[at : at + size]) for at in range(0, len(entries), size)]
 

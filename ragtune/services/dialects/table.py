@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
@@ -230,13 +231,13 @@ for _dialect in DIALECTS:
         BY_PATH.setdefault(_path, []).append(_dialect)
 
 
-def fields_of(data: bytes) -> Mapping[str, Any]:
-    """The fields in the body of a request; none where it is no object in JSON."""
-    try:
-        given = from_json(data)
-    except ValueError:
-        return {}
-    return given if isinstance(given, dict) else {}
+def fields_of(data: bytes) -> tuple[Mapping[str, Any], bool]:
+    """The fields in the body of a request, none where it is no object, and whether it is JSON by RFC 8259."""
+    for is_json in (True, False):
+        with suppress(ValueError):
+            given = from_json(data, allow_inf_nan=not is_json)
+            return given if isinstance(given, dict) else {}, is_json
+    return {}, False
 
 
 def dialect_of(path: str, fields: Mapping[str, Any]) -> Dialect:
