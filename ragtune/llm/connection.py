@@ -180,8 +180,14 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
     return loop
 
 
+_of_parents: list[Any] = []  # sessions; if one were freed here, the parent could no longer read its sockets
+
+
 def _shut(session: Any, owner: int) -> Future[None] | None:
-    return asyncio.run_coroutine_threadsafe(session.close(), _loop(owner)) if owner == os.getpid() else None
+    if owner == os.getpid():
+        return asyncio.run_coroutine_threadsafe(session.close(), _loop(owner))
+    _of_parents.append(session)
+    return None
 
 
 async def _open(aiohttp: Any, headers: Mapping[str, str], proxy: str | None) -> Any:
