@@ -15,7 +15,6 @@ from typing import Any
 
 import fakes
 import pytest
-from _pytest.nodeid import coerce_node_id
 from command_line import TEST_COMPONENTS
 from hypothesis import HealthCheck, settings
 
@@ -43,10 +42,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test has its own id: pytest-xdist runs one test of an id, and Schemathesis gives one to all operations."""
-    for item in items:
-        if not item.nodeid.endswith(item.name):
-            item._id = coerce_node_id(f"{item.nodeid.rpartition('::')[0]}::{item.name}")
+    """Every test has its own id: of several with one, pytest-xdist runs one."""
     assert len({item.nodeid for item in items}) == len(items), "two tests have one id"
 
 
