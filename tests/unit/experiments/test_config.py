@@ -21,6 +21,8 @@ from ragtune.core.errors import ConfigError
     ("hydras", "job"),
     [
         (["hydra.job.name=many"], ["experiment=gar", "measures=[AP,RR]", "seed=2", "estimator.k=4"]),
+        (["hydra.run.dir=out/${seed}", "hydra.mode=RUN", "hydra/launcher=joblib"], ["seed=3"]),
+        (["hydra.run.dir=${hydra.job.override_dirname}"], ["seed=2"]),
         ([], ["budget.max_reranker_docs=30", "estimator=quam", "budget=tight", "reranker.scores='a b'"]),
         ([], ["retriever=runs", "retriever.paths=[a.run]", "+rerankers.weak.k=1", "rerankers.weak.k=2", "~failures"]),
         (["hydra.sweep.subdir=${hydra.job.override_dirname}"], ["seed=2", "budget.max_reranker_docs=3"]),
