@@ -43,7 +43,7 @@ def main() -> int:
     """Print a table with one row a document set, one for all sets, and one for the demo collection."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--split", choices=("tune", "held", "fresh"), default="tune")
+    parser.add_argument("--split", choices=("tune", "held", "fresh", "fresh2"), default="tune")
     parser.add_argument("--sets", nargs="+", help="document sets, by name; by default all")
     parser.add_argument("--model", type=Path)
     parser.add_argument("--show", action="store_true")
@@ -52,7 +52,7 @@ def main() -> int:
     parser.add_argument("--base-url", help="OpenAI-compatible server")
     parser.add_argument("--answers", type=Path, default=_ANSWERS, help="folder of the recorded answers")
     arguments = parser.parse_args()
-    if arguments.show and arguments.split == "held":
+    if arguments.show and arguments.split in ("held", "fresh2"):
         parser.error("--show is for the tuning prompts")
     results: dict[str, list[dict[str, Any]]] = {}
     asked = prompts(arguments.split)

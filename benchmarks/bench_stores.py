@@ -168,7 +168,7 @@ def main() -> int:
     ][: arguments.chunks]
     embedder = HashingEmbedder()
     vectors = embedder.embed([one.content for one in chunks])
-    texts = [one["prompt"] for one in prompts() if one["split"] != "fresh"]
+    texts = [one["prompt"] for one in prompts() if one["split"] in ("tune", "held")]
     known = dict(zip(texts, embedder.embed(texts), strict=True))
     with tempfile.TemporaryDirectory(prefix="ragtune-bench-") as folder:
         Path(folder).chmod(0o711)  # where this is root, the server runs as another user

@@ -24,16 +24,21 @@ _RELEASES = {
     "scrapy": ("scrapy-2.19.0.tar.gz", "34130726582b64c91531162ab277c4053e558876d49ba219cb43679e71d80a87"),
     "fastify": ("fastify-5.12.8.tgz", "459048aabd9311309f4f95b36e8ca065e3a4613ded292bcf50442926931e4748"),
     "beets": ("beets-2.14.1.tar.gz", "b25dc7bf8ed093d8b6e043e88013736902c1082c958b81a598af5db5275539a5"),
+    "celery": ("celery-5.7.0.tar.gz", "6a5dfcf6662287204f009a02002b9e66c83d4105e47ebabdc7079108772fc6f0"),
+    "aider": ("aider_chat-0.86.2.tar.gz", "f38a9d322f5609f0c13af82d50c6a11170185b3fdf26956e4a7e89ba19819159"),
+    "markdownlint": ("markdownlint-0.40.0.tgz", "68adab60a00e5d084544e7c2c7a49ff52050d71950ffcc77442bded32a1ac9fb"),
 }
 _SKIPPED = re.compile(
     r"/doc/en/(announce/|changelog|reference/plugin_list)|Django[^/]+/docs/(releases|internals|misc|man)/"
     r"|scrapy[^/]+/docs/(news|requirements)|scrapy[^/]+/tests/|beets[^/]+/docs/(changelog|api/|_templates/)"
+    r"|celery[^/]+/docs/(history/|internals/|templates/|changelog|AUTHORS|spelling_wordlist)"
+    r"|/website/docs/leaderboards/|package/doc/Rules"
 )
 _TEXTS = (".md", ".rst", ".txt")
 
 
 def prompts(split: str | None = None) -> list[dict]:
-    """Return the judged prompts of a split (``tune``, ``held``, ``fresh``), or all of them."""
+    """Return the judged prompts of a split (``tune``, ``held``, ``fresh``, ``fresh2``), or all of them."""
     judged = yaml.safe_load(_PROMPTS.read_text(encoding="utf-8"))["prompts"]
     return [prompt for prompt in judged if split in (None, prompt["split"])]
 

@@ -123,13 +123,13 @@ class Curve:
         mean: FloatArray = self.per_query.mean(axis=0)
         return mean
 
-    def area(self, measure: int = 0) -> float:
-        """Mean height of a measure's step curve from 0 documents to the last step, see :func:`area`."""
-        return area(self.docs.astype(float), self.mean[:, measure], 0.0, float(self.docs[-1]), stepwise=True)
+    def area(self) -> float:
+        """Mean height of the headline's step curve from 0 documents to the last step, see :func:`area`."""
+        return area(self.docs.astype(float), self.mean[:, 0], 0.0, float(self.docs[-1]), stepwise=True)
 
-    def docs_to(self, share: float, reference: float, measure: int = 0) -> int | None:
-        """Fewest documents at which the mean reaches ``share * reference``; None if it never does."""
-        reached = np.flatnonzero(self.mean[:, measure] >= share * reference - 1e-12)
+    def docs_to(self, share: float, reference: float) -> int | None:
+        """Fewest documents at which the headline's mean reaches ``share * reference``; None if it never does."""
+        reached = np.flatnonzero(self.mean[:, 0] >= share * reference - 1e-12)
         return int(self.docs[reached[0]]) if len(reached) else None
 
 

@@ -103,11 +103,11 @@ class ListedService(BaseModel):
     prices: Prices
 
 
-def listed_services(file: Path = LIST_PRICES) -> list[ListedService]:
+def listed_services() -> list[ListedService]:
     """Read the table of list prices: a YAML list, each with ``name``, ``read``, ``source``, ``secondary``, prices."""
     try:
-        entries = yaml.safe_load(file.read_text(encoding="utf-8"))
+        entries = yaml.safe_load(LIST_PRICES.read_text(encoding="utf-8"))
         named = [{name: entry.pop(name, None) for name in ("name", "read", "source", "secondary")} for entry in entries]
         return [ListedService(**one, prices=entry) for one, entry in zip(named, entries, strict=True)]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, ValidationError) as error:
-        raise ConfigError(f"list prices {file}: cannot be used: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"list prices {LIST_PRICES}: cannot be used: {' '.join(str(error).split())}") from None
