@@ -41,11 +41,6 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test has its own id: of several with one, pytest-xdist runs one."""
-    assert len({item.nodeid for item in items}) == len(items), "two tests have one id"
-
-
 @pytest.fixture(scope="session", name="fakes")
 def fakes_() -> Any:
     """Fake components and makers, for tests of any folder (and, being per session, for Hypothesis)."""
