@@ -32,6 +32,7 @@ MOST_BODY_BYTES = 16 * 2**20
 _DETAIL_CHARS = 300
 _KINDS: dict[int, ServiceKind] = {408: "unavailable", 409: "unavailable", 413: "oversized", 429: "rate_limited"}
 _IDLE_S = 4.0  # that a connection is used again: many servers close theirs after five seconds
+_inherited: list[Any] = []  # sessions; if a fork freed one, its parent could no longer read its own sockets
 
 
 @dataclass(frozen=True)
@@ -180,13 +181,10 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
     return loop
 
 
-_of_parents: list[Any] = []  # sessions; if one were freed here, the parent could no longer read its sockets
-
-
 def _shut(session: Any, owner: int) -> Future[None] | None:
     if owner == os.getpid():
         return asyncio.run_coroutine_threadsafe(session.close(), _loop(owner))
-    _of_parents.append(session)
+    _inherited.append(session)
     return None
 
 
