@@ -26,7 +26,6 @@ def inline(run_here: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 EXECUTORS = {
-    "again": [],
     "joblib": ["executor=joblib", "executor.n_jobs=2"],
     "ray": ["executor=ray", "executor.num_cpus=2", "executor.shards=2"],
 }
