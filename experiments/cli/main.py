@@ -24,7 +24,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.config.compose import begun, composed, parsed, readable, register_resolvers, resolve, spelled_out
+from experiments.config.compose import JobConfigs, composed, parsed, readable, register_resolvers, resolve, spelled_out
 from experiments.config.options import without_dashes
 from experiments.config.paths import CONF
 from experiments.config.targets import require_hydra_allowed
@@ -136,7 +136,8 @@ def _sweep(overrides: Sequence[str]) -> None:
 
 def _begun(overrides: Sequence[str]) -> tuple[DictConfig, Any]:
     """The configuration, and what Hydra's functions need besides. It is checked before Hydra calls what it names."""
-    config, jobs = begun(overrides)
+    jobs = JobConfigs(overrides)
+    config = jobs.config
     require_hydra_allowed(config.hydra)
     configure_log(config.hydra.hydra_logging, config.hydra.verbose)
     callbacks: Any = _Callbacks(config)  # of the class that Hydra's functions expect, their methods alone

@@ -15,7 +15,6 @@ from typing import Any
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
-from hydra.conf import ConfigSourceInfo
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -104,12 +103,6 @@ def composed(overrides: Sequence[str], root: str = "config", command: str = "rag
     with open_dict(config):
         del config["hydra"]
     return config
-
-
-def begun(words: Sequence[str]) -> tuple[DictConfig, JobConfigs]:
-    """The configuration with Hydra's own options, once Hydra is initialized, and what gives those of a sweep's jobs."""
-    config = _derived("config", words)
-    return config, JobConfigs(config.hydra.runtime.config_sources)
 
 
 def _state_of(folders: Sequence[str]) -> Hashable:
@@ -254,8 +247,9 @@ def _without(key: str, job: Sequence[str]) -> list[str]:
 class JobConfigs(ConfigLoader):
     """What sweepers and launchers ask Hydra for: the configurations of jobs, and names for ``glob``."""
 
-    def __init__(self, sources: Sequence[ConfigSourceInfo]) -> None:
-        self._sources, self._sweep = sources, time.time_ns()
+    def __init__(self, words: Sequence[str]) -> None:
+        self.config = _derived("config", words)  # of the sweep, or of a run; Hydra has been initialized
+        self._sources, self._sweep = self.config.hydra.runtime.config_sources, time.time_ns()
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """The configuration of a job, as a copy of its own. A sweeper asks for it to check it, a launcher to run it."""
