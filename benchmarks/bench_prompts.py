@@ -56,7 +56,10 @@ def main() -> int:
         parser.error("--show is for the tuning prompts")
     results: dict[str, list[dict[str, Any]]] = {}
     asked = prompts(arguments.split)
-    names = arguments.sets or dict.fromkeys(judged["set"] for judged in asked)
+    all_sets = dict.fromkeys(judged["set"] for judged in asked)
+    names = arguments.sets or all_sets
+    if unknown := [name for name in names if name not in all_sets]:
+        parser.error(f"--sets {' '.join(unknown)}: allowed are {', '.join(all_sets)}")
     for name, documents in fetch(arguments.directory, *names).items():
         judgments = Judgments(documents)
         pipeline = _pipeline(documents, arguments.model, _llm(arguments))

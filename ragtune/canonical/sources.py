@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -44,10 +45,11 @@ def chunk_file(document: SourceDocument, markdown: ChunkPolicy, text: ChunkPolic
     if document.doc_id.lower().endswith(MARKDOWN):
         return chunk(document, markdown)
     normal = normalize(document.content)
-    chunks = chunk(document, text)
+    chunks = chunk(normal, text, doc_id=document.doc_id, tags=document.tags, metadata=document.metadata)
     if headings := _underlined_headings(normal.text):
         for piece in chunks:
-            piece.metadata[HEADINGS] = _path_at(headings, piece.start)
+            place = bisect_right(headings, piece.start, key=lambda heading: heading[0])
+            piece.metadata[HEADINGS] = list(headings[place - 1][1]) if place else []
     return chunks
 
 
@@ -185,25 +187,18 @@ class DocumentFiles:
             yield found
 
 
-def _underlined_headings(text: str) -> list[tuple[int, int, str]]:
-    """Position, level and title of headings that a line of one mark underlines, as in reStructuredText."""
+def _underlined_headings(text: str) -> list[tuple[int, list[str]]]:
+    """Position of headings that a line of one mark underlines, as in reStructuredText, and the titles down to each."""
     marks: list[str] = []
+    path: list[tuple[int, str]] = []
     found = []
     for match in _UNDERLINED.finditer(text):
         if len(match[0]) >= 2 * len(match[1].rstrip()) - 1:
             marks += [match[2]] if match[2] not in marks else []
-            found.append((match.start(), marks.index(match[2]), match[1].strip()))
+            level = marks.index(match[2])
+            path = [above for above in path if above[0] < level] + [(level, match[1].strip())]
+            found.append((match.start(), [title for _, title in path]))
     return found
-
-
-def _path_at(headings: Sequence[tuple[int, int, str]], position: int) -> list[str]:
-    """The titles that a position of the text is under, outermost first."""
-    path: list[tuple[int, str]] = []
-    for start, level, title in headings:
-        if start > position:
-            break
-        path = [above for above in path if above[0] < level] + [(level, title)]
-    return [title for _, title in path]
 
 
 def _pages(data: bytes) -> tuple[Segment, ...]:

@@ -36,6 +36,8 @@ def check_options(options: PromptOptions) -> None:
         _make_embedder(options.embedder)
     if options.memory.dsn and options.memory.data_dir:
         raise ConfigError("memory.dsn and memory.data_dir: allowed is one of them")
+    if (data_dir := options.memory.data_dir) is not None and not data_dir.expanduser().is_dir():
+        raise ConfigError(f"memory.data_dir {str(data_dir)!r}: there is no such folder: ragtune ingest makes one")
 
 
 def make_client(options: LLMOptions) -> LLMClient | None:
@@ -102,13 +104,7 @@ def make_pipeline(options: PromptOptions, memory: DocumentMemory) -> Pipeline:
     client = make_client(options.llm)
     if client is not None:
         client.prepare()  # outside the stages' times
-    return build_pipeline(
-        config=options,
-        memory=memory,
-        rerank_stage=stage,
-        client=client,
-        asking=options.llm.stages,
-    )
+    return build_pipeline(options, memory=memory, rerank_stage=stage, client=client, asking=options.llm.stages)
 
 
 @contextmanager

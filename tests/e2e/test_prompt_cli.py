@@ -185,6 +185,7 @@ BAD = {
         ["--corpus", "NOTES", "--auto", "--reranker", "cross_encoder", "--set", "reranker.model=./nowhere"],
         "nowhere",
     ),
+    "no database": (["--collection", "docs", "--data-dir", "nowhere"], "there is no such folder"),
     "url without model": (["--corpus", "NOTES", "--auto", "--llm-base-url", "http://x"], "--llm-model"),
 }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragtune.core.arrays import IntArray
-from ragtune.core.tokens import token_spans
+from ragtune.core.tokens import token_edges
 
 _TITLES = frozenset(
     re.findall(r"\w+", "mr mrs ms mx dr prof rev hon st mt gen sen rep gov sgt capt lt cmdr col maj vs cf viz")
@@ -107,8 +107,7 @@ class TokenizedText:
     @classmethod
     def of(cls, text: str) -> TokenizedText:
         """The text with its tokens by :func:`ragtune.core.tokens.count_tokens`'s rule."""
-        flat = np.fromiter((edge for span in token_spans(text) for edge in span), dtype=np.intp)
-        return cls(text, flat[0::2], flat[1::2])
+        return cls(text, *token_edges(text))
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -174,6 +173,8 @@ def words(text: TokenizedText, max_tokens: int) -> IntArray:
     firsts = np.flatnonzero(begins)
     lengths = np.diff(firsts, append=len(text))
     in_long_word = np.repeat(lengths > min(_LONG_WORD, max_tokens), lengths)
+    if text.text.isascii():
+        return np.flatnonzero(begins | in_long_word)
     for token in np.flatnonzero(in_long_word & ~begins).tolist():
         begins[token] = _begins_character(text.text, int(text.starts[token]))
     return np.flatnonzero(begins)

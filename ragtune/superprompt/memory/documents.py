@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from math import sqrt
 from typing import Any
 
@@ -19,12 +19,11 @@ from ragtune.canonical.sources import chunk_file
 from ragtune.canonical.types import SourceDocument
 from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.data.text import term_of, words_or_pairs
 from ragtune.llm.types import well_formed
 from ragtune.superprompt.memory.inputs import Documents
 from ragtune.superprompt.memory.sections import Sections, context
 from ragtune.superprompt.options import Chunking
-from ragtune.superprompt.reading.text import clean, content_words
+from ragtune.superprompt.reading.text import clean, content_words, terms
 from ragtune.superprompt.super_prompt import ContextChunk
 
 _SAMPLE = 20
@@ -57,36 +56,24 @@ class BaseMemory(ABC):
         return ()
 
 
-class _Columns(dict[str, int]):
-    """The column of a word's term, by word; -1 without a term."""
-
-    def __init__(self, terms: dict[str, int]) -> None:
-        super().__init__()
-        self._terms = terms
-
-    def __missing__(self, word: str) -> int:
-        term = term_of(word)
-        self[word] = column = self._terms.setdefault(term, len(self._terms)) if term else -1
-        return column
-
-
 class TermIndex:
     """Term counts of texts, followed by those of a further index. They are weighted in a search."""
 
     def __init__(self, texts: Sequence[str], further: TermIndex | None = None) -> None:
         from scipy.sparse import csr_matrix, vstack
 
-        self.columns: dict[str, int] = {} if further is None else dict(further.columns)
-        column_of = _Columns(self.columns)
-        found = [[column_of[word] for word in words_or_pairs(text)] for text in texts]
+        known = {} if further is None else further.columns
+        column_of = defaultdict(count(len(known)).__next__, known)
+        found = [[column_of[term] for term in terms(text)] for text in texts]
+        self.columns: dict[str, int] = dict(column_of)
         columns = np.fromiter(chain.from_iterable(found), dtype=np.int64)
-        rows = np.repeat(np.arange(len(texts)), list(map(len, found)))[columns >= 0]
+        rows = np.repeat(np.arange(len(texts)), list(map(len, found)))
         width = max(1, len(self.columns))
-        self.counts: Any = csr_matrix((np.ones(len(rows)), (rows, columns[columns >= 0])), shape=(len(texts), width))
+        self.counts: Any = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(texts), width))
         self.counts.data = 1.0 + np.log(self.counts.data)
         if further is not None:
-            known = further.counts
-            wider = csr_matrix((known.data, known.indices, known.indptr), shape=(known.shape[0], width))
+            old = further.counts
+            wider = csr_matrix((old.data, old.indices, old.indptr), shape=(old.shape[0], width))
             self.counts = vstack([self.counts, wider], format="csr")
         self.frequencies = np.bincount(self.counts.indices, minlength=width)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.canonical.chunking import HEADINGS
-from ragtune.data.text import terms
+from ragtune.superprompt.reading.text import terms
 from ragtune.superprompt.super_prompt import ContextChunk
 
 if TYPE_CHECKING:

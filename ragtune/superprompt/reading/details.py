@@ -11,11 +11,12 @@ from ragtune.superprompt.reading.text import ENGLISH, language_of, one_line
 
 _NAMES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5}
 _NUMBER = rf"(\d{{1,4}}|{'|'.join(_NAMES)})\s+"
+AT_MOST = r"(?:at\s+most|up\s+to|(?:no|not)\s+more\s+than|max(?:imum|imal)?\.?|höchstens)"
 _COUNT = re.compile(
-    rf"(?i)((?:at\s+most|up\s+to|(?:no|not)\s+more\s+than|max(?:imum|imal)?\.?|höchstens)\s+)?\b{_NUMBER}(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|(?:stich)?punkten?|schritten?)\b"
+    rf"(?i)({AT_MOST}\s+)?\b{_NUMBER}(?:\w+\s+){{0,2}}?(?:bullets?|bullet\s+points?|points?|items?|steps|(?:stich)?punkten?|schritten?)\b"
 )
 _LENGTH = re.compile(
-    r"(?i)\b(?:at\s+most|up\s+to|under|about|exactly|no\s+more\s+than|höchstens|max(?:imum|imal)?\.?|not?\s+longer\s+than|nicht\s+länger\s+als|in)\s+"
+    rf"(?i)\b(?:{AT_MOST}|under|about|exactly|not?\s+longer\s+than|nicht\s+länger\s+als|in)\s+"
     rf"(?:{_NUMBER}|(?:one|einem)\s+)(?:words?|sentences?|lines?|wörtern?|sätzen?|satz)\b"
 )
 _KEY = r"(?:an?\s+|eine[mnr]?\s+)?[\"'`]?(?!nothing else)[\w-]+(?: [\w-]+){0,2}?[\"'`]?(?:\s*\(\w+\))?"
@@ -57,6 +58,11 @@ _AUDIENCE = re.compile(
     r"(?:to\s+(?=(?:an?|my|our)\s)|for\s+|für\s+)((?:(?:an?|my|our|the|eine?n?|die)\s+)?(?:[\w-]+\s+)?"
     r"(?:child(?:ren)?|kids?|[\d\w]+[-\s]year[-\s]olds?|beginners?|newcomers?|novices?|students?|managers?|executives?|boss|colleagues?|"
     r"(?:developer|programmer|engineer|expert|intern|reader|person)s?|people|kind(?:er)?|(?:schüler|anfänger|einsteiger|entwickler)\w*|laien)\b)"
+    r"|(?:\b(?:explain|describe|teach|tell|summari[sz]e|write|erkläre?|beschreibe?|schreibe?)\b[^.!?\n]{0,200}?\s"
+    r"(?:(?:like|as\s+if)\s+I(?:['\u2019]?m|\s+(?:am|was|were))|als\s+wäre\s+ich)\s+|(?:\A\W*|\()\bELI)"
+    rf"(?:(?P<age>\d{{1,2}}|{'|'.join(_NAMES)})\b(?:\s+(?:years?\s+old|jahre\s+alt)\b)?"
+    r"(?!\s+(?:(?:minute|hour|day|mile|year|meter|kilo)\w*|percent|o'clock|stunden?|tage?|jahre)\b|\s*%|-)"
+    r"|(an?\s+[^.,;!?\n]+?)(?=\s+(?:how|what|why|when|where|which|whether)\b|[.,;!?\n]|\Z))"
 )
 ASKS_FOR_DETAILS = (_KEYS, _HEAD_ROW, _LENGTH, _COUNT, _LANGUAGE, _JUST, _NO_CODE)
 """What names no subject in a request."""
@@ -156,6 +162,8 @@ def language_in(text: str) -> str | None:
 def audience_in(text: str) -> str | None:
     """Return for whom a request says that the answer is."""
     found = _AUDIENCE.search(request_in(text))
+    if found and found["age"]:
+        return f"a {_NAMES.get(found['age'].lower(), found['age'])}-year-old"
     return next(filter(None, found.groups())).strip() if found else None
 
 
@@ -163,5 +171,6 @@ def without_audience(text: str) -> str:
     """Return the text without the words that say for whom the answer is."""
     if (found := _AUDIENCE.search(text)) is None:
         return text
-    start = found.start(4 if found[4] else 5) if found[4] or found[5] else found.start()  # what is explained stays
+    group = found.lastindex or 0
+    start = found.start(group if group > 3 else 0)  # what is explained stays
     return f"{text[:start]} {text[found.end() :]}"

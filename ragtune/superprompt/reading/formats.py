@@ -9,17 +9,19 @@ from pydantic import Field
 
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.reading.content import request_in
-from ragtune.superprompt.reading.details import ASKS_FOR_DETAILS, without_audience
+from ragtune.superprompt.reading.details import ASKS_FOR_DETAILS, AT_MOST, without_audience
 from ragtune.superprompt.reading.text import one_line
 
 _LANGUAGES = r"python|sql|bash|shell|toml|javascript|typescript|java|rust|go|c\+\+|powershell"
+_STEPS = r"(?:step[- ]by[- ]step|schritt\s+für\s+schritt)"
 _FORM = (
     r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"
-    r"fenced|html|json|csv|yaml|xml|(?:comma|semi-?colon|tab|pipe)[- ]separated|step[- ]by[- ]step|to-do|\d+|"
-    r"two|three|four|five|six|ten|eine[rnm]?|ein|de[nrm]|die|das|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurze[nrm]?|exactly|genau|at\s+most|up\s+to|no\s+more\s+than|max(?:imum|imal)?\.?|höchstens|[\w-]+-column)\s+){0,4}"
+    rf"fenced|html|json|csv|yaml|xml|(?:comma|semi-?colon|tab|pipe)[- ]separated|{_STEPS}|to-do|\d+|"
+    rf"{AT_MOST}|two|three|four|five|six|ten|eine[rnm]?|ein|de[nrm]|die|das|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurze[nrm]?|exactly|genau|[\w-]+-column)\s+){{0,4}}"
     r"(?:jsonl|ndjson|(?:array|list|liste)\s+(?:of|von|aus)\s+(?:objects|objekten)|json(?:[\s-]+(?:array|objects?|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
     r"check\s?lists?|checkliste|lists?|liste|bullets?|bullet\s+points?|stichpunkte[n]?|schritte[n]?|steps|plain\s?text|prose|"
     r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|e-?mails?|mail(?=\s+(?:an|to)\b)|latex|"
+    rf"{_STEPS}\s+(?:guide|instructions?|tutorial|explanation)|"
     rf"{_LANGUAGES})\b"
     r"(?:\s+(?:format|only|file|document|points|code|query|queries|statements?|commands?|script))*"
     r"(?:\s+(?:of|von|aus)\s+(?:json\s+)?(?:objects|objekten))?"
@@ -36,7 +38,8 @@ _ASKED = (
     + _FORM
 )
 _TOLD = re.compile(
-    rf"\b(?:answer|respond|reply|antworte|(?:give|show|write|send|gib|zeig)\s+(?:me|us|mir|uns)){_ASKED}", re.IGNORECASE
+    rf"(?i)\b(?:answer|respond|reply|antworte|(?:give|show|write|send|gib|zeig)\s+(?:me|us|mir|uns)){_ASKED}"
+    rf"|\A\W*(?:how|wie)\b.*\s(?P<steps>{_STEPS})\W*\Z"
 )
 """A request for a form inside a question, which names other forms as its subject."""
 _ONLY = (
@@ -49,13 +52,15 @@ _WISH = re.compile(
     rf"{_ONLY}|{_VERB}{_ASKED}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)"
     rf"|\A\W*(?:an?\s+|eine?\s+)?(?:short\s+|kurze\s+)?e-?mail\b|\A\W*(?!(?:{_LANGUAGES})\b){_FORM}"
     r"(?=\s+(?:with|mit|separated)\b|\s*[.:!]?\s*\Z)"
-    r"|(?:\b(?:please|bitte)\s+|[,;]\s+(?=(?:max\w*\.?|at\s+most|no\s+more\s+than|höchstens|\d+|two|three|four|five|six|ten|zwei|drei|vier|fünf|sechs|zehn)\s))"
+    rf"|(?:\b(?:please|bitte)\s+|[,;]\s+(?=(?:{AT_MOST}|\d+|two|three|four|five|six|ten|zwei|drei|vier|fünf|sechs|zehn)\s))"
     rf"(?!(?:{_LANGUAGES})\b){_FORM}(?=\s*[.!]?\s*\Z)"
-    rf"|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
+    rf"|\b(?:in|as|into|using|als|with)\s+(?:(?:{AT_MOST}|under|about|around|exactly)\s+)?{_FORM}"
     r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b|mit\b|für\b|zusammen\b|auf\b|aus\b|antworten\b|ausgeben\b|how\b|what\b|why\b|wie\b|was\b|warum\b|without\b|ohne\b))"
     rf"|\b(?:from\s+{_FORM}|(?:convert|transform|change|turn|reformat|export|migrate)\b[^.!?]*?)\s+(?P<target>to\s+{_FORM})"
-    rf"|\A\W*(?=\d|no\s|at\s+most|max|three|five|drei|fünf){_FORM}(?=\s*:|\s+(?:on|about|of|zu|über)\b)"
+    rf"|\A\W*(?=\d|no\s|{AT_MOST}|three|five|drei|fünf){_FORM}(?=\s*:|\s+(?:on|about|of|zu|über)\b)"
     rf"|\b(?:I\s+(?:need|want)(?=[^.]*\s(?:of|listing)\b)|(?:result|answer|response|ergebnis|antwort)\s+(?:should|must|soll|muss)(?:\s+be)?)\s+{_FORM}"
+    rf"|\b(?:explain|describe|show|tell|teach|walk|guide|take|list|erkläre?|beschreibe?|zeige?)\b[^.!?]{{0,200}}?\s(?P<steps>{_STEPS})"
+    r"(?=\s*(?:\Z|[,;:.!?)])|\s+(?:how|what|why|through|and|for|wie|was|warum|und)\b)"
     rf"|\b(?:replace|swap)\b[^.!?]*?\s+(?P<other>(?:by|with|for)\s+{_FORM})",
     re.IGNORECASE,
 )

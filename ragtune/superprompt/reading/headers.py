@@ -23,6 +23,7 @@ _BRACKET = re.compile(rf" {{0,3}}\[([^\[\]]+)\](?!\()[ \t]*[{_COLON}]?[ \t]*(.*)
 _BULLET = re.compile(r" {0,3}[-*+][ \t]+(?=\*\*|__)")
 _BOLD = re.compile(rf" {{0,3}}(\*\*|__)((?:(?!\1)[^*{_COLON}])+)(?:[{_COLON}]\1|\1[ \t]*[{_COLON}]?)[ \t]*(.*)")
 _KEY_LINE = re.compile(rf" {{0,3}}(\w[^{_COLON}]*)(?::(?:[ \t]+|$)|\uff1a[ \t]*)(.*)")
+_NEXT_KEY = re.compile(rf"(?<=[.;!?])[ \t]+(?=[A-ZÄÖÜ][^{_COLON}.;!?]*[{_COLON}][ \t])")
 _BLANK_START = re.compile(r"\A(?:[ \t]*\n)+")
 
 
@@ -104,8 +105,23 @@ class PromptParser:
                 continue
             header, mapped = found
             in_run = header.form == "key_line" and (mapped.key is not None or last.is_one_key_line)
-            sections.append(PromptSection(header, mapped, [header.rest], in_run, line))
+            for one, known, texts in self._apart(header, mapped):
+                sections.append(PromptSection(one, known, [" ".join(texts)], in_run, line))
         return sections
+
+    def _apart(self, header: Header, mapped: Mapped) -> list[tuple[Header, Mapped, list[str]]]:
+        """The parts of a line such as ``Format: JSON. Task: List teas.``, each of another known key, with its texts."""
+        may_have_more = header.form == "key_line" and mapped.key is not None and '"' not in header.rest
+        first, *sentences = _NEXT_KEY.split(header.rest) if may_have_more else [header.rest]
+        parts = [(header, mapped, [first])]
+        for sentence in sentences:
+            following = next(self._readings(sentence), header)
+            other = self._resolve(following.name, keywords=False)
+            if other.step in ("exact", "alias", "bilingual") and other.key not in [known.key for _, known, _ in parts]:
+                parts.append((following, other, [following.rest]))
+            else:
+                parts[-1][2].append(sentence)
+        return parts
 
     def _opening(self, line: str, last: PromptSection, after_gap: bool) -> tuple[Header, Mapped] | None:
         unknown: tuple[Header, Mapped] | None = None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from ragtune.canonical.analyzers import stopword_list
-from ragtune.data.text import words_and_terms
+from ragtune.data.text import term_of, words_or_pairs
 from ragtune.llm.prompts import fence
 from ragtune.llm.types import well_formed
 
@@ -26,6 +26,8 @@ _MARKER = re.compile(r"\[\[\s*(begin|end)\b")
 ENGLISH = "english"
 
 _WORD = re.compile(r"\w+")
+_NAME = re.compile(r"\b(?:[A-Z]*+[a-z\d]*+[A-Z_]|[A-Z]{2,}[a-z]{2})\w*")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _MISSING = {
     ENGLISH: "can cannot cant let may others us",
     "german": "bitte warum wieso weshalb wozu wann wer wen wem wessen woher wohin wieviel",
@@ -130,8 +132,18 @@ def language_of(text: str) -> str:
     return max(_MISSING, key=counts.__getitem__)
 
 
+def words(text: str) -> list[str]:
+    """Return the words in lower case, then the parts of names in code: "plugin", "timeout" for ``pluginTimeout``."""
+    return words_or_pairs(text) + [part.lower() for name in _NAME.findall(text) for part in _PART.findall(name)]
+
+
+def terms(text: str) -> list[str]:
+    """Return the terms of a text, which its names in code have as a whole and by their parts."""
+    return list(filter(None, map(term_of, words(text))))
+
+
 def content_words(text: str) -> list[tuple[str, str]]:
     """Return pairs of lower-case word and term without stopwords, in order; a text of stopwords only keeps all."""
-    every = words_and_terms(text)
+    every = [(word, term) for word in words(text) if (term := term_of(word))]
     ignored = stopwords(language_of(text))
     return [pair for pair in every if pair[0] not in ignored] or every

@@ -13,12 +13,12 @@ from pydantic import Field, model_validator
 
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
-from ragtune.data.text import terms
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.chooser import Choices, Chooser, ChooserConfig
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.memory.sections import context
 from ragtune.superprompt.options import PipelineConfig
+from ragtune.superprompt.reading.text import terms
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.base import AgentStage
 from ragtune.superprompt.stages.reranker import odds_of

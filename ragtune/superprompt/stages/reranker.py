@@ -20,11 +20,10 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
-from ragtune.data.text import terms
 from ragtune.superprompt.memory.documents import TermIndex
 from ragtune.superprompt.memory.sections import Sections
 from ragtune.superprompt.options import CROSS_ENCODER, PipelineConfig
-from ragtune.superprompt.reading.text import language_of
+from ragtune.superprompt.reading.text import language_of, terms
 from ragtune.superprompt.rendering import normalized_query, rerank_query, subject_words
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt

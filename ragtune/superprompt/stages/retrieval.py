@@ -17,7 +17,8 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.superprompt.memory.documents import BaseMemory
 from ragtune.superprompt.options import Limits, PipelineConfig
-from ragtune.superprompt.reading.text import clean, language_of
+from ragtune.superprompt.reading.formats import without_format
+from ragtune.superprompt.reading.text import clean, language_of, words
 from ragtune.superprompt.rendering import normalized_query, subject_words
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt, Turn
@@ -45,7 +46,10 @@ class Retrieval(BaseStage):
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
         limits = config.limits
         query = normalized_query(sp.body)
-        pieces = split_query(query, limits.n0_query_pieces, limits.min_piece_tokens, limits.piece_slack)
+        subject = without_format(query)
+        pieces = split_query(
+            subject if words(subject) else query, limits.n0_query_pieces, limits.min_piece_tokens, limits.piece_slack
+        )
         turns = conversation_chunks(sp.recent_conversation, config.chunking.conversation)
         ranked, background = self._search(pieces, turns, limits) if pieces else ([], 0.0)
         if not ranked:

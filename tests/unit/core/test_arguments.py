@@ -17,7 +17,7 @@ from ragtune.core.arguments import as_list, check_choice, check_count, check_fla
 from ragtune.core.component import declare_files, files_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.ordering import Ordering
-from ragtune.core.tokens import count_each, count_tokens, token_spans
+from ragtune.core.tokens import count_each, count_tokens, token_edges, token_spans
 from ragtune.core.types import CostObject
 
 NUMBER, COUNT, FLAG = "a number in [0, 1]", "a whole number >= 1", "true and false"
@@ -140,5 +140,6 @@ def test_counts_pieces_of_six_word_characters_and_each_mark(text, tokens):
 
 @given(st.lists(st.text(st.sampled_from("abcdefg_09 .,-\n\x00\x1c\x85é²茶\u200c"))))
 def test_texts_are_counted_by_the_same_rule_alone_and_together(texts):
-    counts = [len(list(token_spans(text))) for text in texts]
-    assert [count_tokens(text) for text in texts] == count_each(texts) == counts
+    spans = [list(token_spans(text)) for text in texts]
+    assert [list(zip(*token_edges(text), strict=True)) for text in texts] == spans
+    assert [count_tokens(text) for text in texts] == count_each(texts) == list(map(len, spans))

@@ -58,6 +58,12 @@ def test_every_way_to_write_a_header(text: str) -> None:
         ("## Context\n### Monday\nrain\n## Task\nsing", {"context": "### Monday\nrain", "task": "sing"}),
         ("Task: explain\n~~~~\n# Tone\nFormat: x\n~~~~", {"task": "explain\n~~~~\n# Tone\nFormat: x\n~~~~"}),
         ("Act as a baker and say how", {"task": "Act as a baker and say how"}),
+        ("Format: JSON. Task: List teas.", {"format": "JSON.", "task": "List teas."}),
+        ("Task: List teas. Note: few. Format: JSON", {"task": "List teas. Note: few.", "format": "JSON"}),
+        ("Zielgruppe: Kinder; Aufgabe: Nenne Tees.\n\nKurz.", {"audience": "Kinder;", "task": "Nenne Tees.\n\nKurz."}),
+        ("Task: one. Task: two.", {"task": "one. Task: two."}),
+        ('Task: What is "E. Format: x" here?', {"task": 'What is "E. Format: x" here?'}),
+        ("Task: Fix it. The format: any", {"task": "Fix it. The format: any"}),
     ],
 )
 def test_text_goes_to_the_part_where_it_belongs(text: str, body: dict[str, str]) -> None:

@@ -106,7 +106,7 @@ def test_an_embedder_and_a_reranker_that_like_all_candidates_get_no_more_attache
     for pipeline in pipelines:
         sp = pipeline.run_all(SuperPrompt.raw(prompt))
         assert len(sp.views_by_stage["reranked"]) > 30
-        assert len(sp.final_selection_ids) < 5
+        assert len(sp.final_selection_ids) <= 5
         assert ("the documents say little" in notices(sp)) == ("guitar" in prompt)
 
 
@@ -169,6 +169,15 @@ PROMPTS: list[tuple[str, dict[str, Any]]] = [
     ),
     ("Explain what happens to a filter when a year ends.", {"name": "Markdown", "term": "filter"}),
     ("Erkläre Schritt für Schritt die Regeln für den Filter.", {"name": "Markdown", "term": "filter"}),
+    ("Explain like I'm five how tea is kept.", {"name": "Markdown", "audience": "a 5-year-old", "term": "kept"}),
+    ("ELI5: how is tea kept?", {"name": "Markdown", "audience": "a 5-year-old", "term": "kept"}),
+    ("Explain as if I were a beginner how tea is kept.", {"name": "Markdown", "audience": "a beginner"}),
+    ("Why do I look like I'm 40 years old?", {"name": "Markdown"}),
+    ("Explain why I feel like I'm 5 minutes late.", {"name": "Markdown"}),
+    ("Walk me through keeping tea, step by step.", {"name": "numbered list", "term": "keep"}),
+    ("Write a step-by-step guide to keeping tea.", {"name": "numbered list", "term": "keep"}),
+    ("Wie lagert man Tee, Schritt für Schritt?", {"name": "numbered list", "rule": "Answer in German."}),
+    ("How does step by step debugging work?", {"name": "Markdown", "term": "debug"}),
     ("Explain tea to a 10 year old as a table.", {"name": "table", "audience": "a 10 year old"}),
 ]
 

@@ -12,11 +12,12 @@ from ragtune.core.errors import DatasetError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.data.corpus import Corpus
-from ragtune.data.text import terms
+from ragtune.data.text import terms, words_or_pairs
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.memory.documents import BaseMemory, DocumentMemory, Matches, TermIndex
 from ragtune.superprompt.memory.inputs import read_folder
 from ragtune.superprompt.pipeline import build_pipeline
+from ragtune.superprompt.reading.text import words
 from ragtune.superprompt.rendering import normalized_query
 from ragtune.superprompt.retriever import SuperPromptRetriever
 from ragtune.superprompt.stages.retrieval import conversation_chunks, log_avg_exp, split_query
@@ -28,6 +29,35 @@ Reach = Callable[..., SuperPrompt]
 def test_the_query_is_task_context_and_purpose_in_order() -> None:
     body = {"purpose": "why", "task": "  do\n\tthis ", "context": "", "tone": "sad", "format": "list"}
     assert normalized_query(body) == "do this\nwhy"
+
+
+@pytest.mark.parametrize(
+    ("task", "searched"),
+    [
+        ("How are dates stored? As a JSON array of objects with keys field, meaning.", "How are dates stored? ."),
+        ("How can the client write CSV files?", "How can the client write CSV files?"),
+        ("In drei Stichpunkten: Was ist ein Monorepo?", ": Was ist ein Monorepo?"),
+        ("As a JSON list.", "As a JSON list."),
+    ],
+)
+def test_words_about_the_form_of_the_answer_find_no_documents(reach: Reach, task: str, searched: str) -> None:
+    assert " ".join(reach("retrieval", text=task).extras["retrieval"]["pieces"]).split() == searched.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("pluginTimeout", ["plugin", "timeout"]),
+        ("FST_ERR_PLUGIN_TIMEOUT", ["fst", "err", "plugin", "timeout"]),
+        ("HTTPServer.max_header_size", ["http", "server", "max", "header", "size"]),
+        ("__init__", ["init"]),
+        ("URLs, JSON, package.json", []),
+    ],
+)
+def test_names_in_code_are_found_as_a_whole_and_by_their_parts(text: str, found: list[str]) -> None:
+    assert words(text) == words_or_pairs(text) + found
+    memory = chunk_memory({"a.md": f"Set {text} first.", "b.md": "The sea."})
+    assert (memory.search(words(text), [], 9).cosines > 0).all(axis=1).tolist() == [True, False]
 
 
 def test_a_long_query_has_n0_pieces_that_end_with_sentences() -> None:
