@@ -69,7 +69,7 @@ def names(group: str) -> list[str]:
 def cells(*, in_turn: bool = False) -> Iterator[Cell]:
     """All combinations, each replayed on the slice of the shipped collection.
 
-    With ``in_turn`` only the scheduler ``windows`` meets every reformulator; the others meet ``identity`` and one more.
+    With ``in_turn`` only the scheduler ``windows`` meets every reformulator; the others meet one each, in turn.
     """
     budgets = {name: compose([f"budget={name}"])["budget"] for name in names("budget")}
     made = {name: component({"budget": node}, "budget") for name, node in budgets.items()}
@@ -77,13 +77,14 @@ def cells(*, in_turn: bool = False) -> Iterator[Cell]:
         sorted(made.items(), key=lambda named: (named[1].max_reranker_docs is None, named[1].max_reranker_docs))
     )
     sharing = [name for name in limits if name not in ("zero", "unlimited")]  # they differ in documents alone
-    rewriting = cycle(name for name in names("reformulator") if name != "identity")
+    turns = cycle(names("reformulator"))
     for estimator, scheduler in product(names("estimator"), names("scheduler")):
         config, parts = _config("estimator", estimator), _session("estimator", estimator).parts
         config = {**config, "scheduler": _config("scheduler", scheduler)["scheduler"]}
         parts = {**parts, "scheduler": _session("scheduler", scheduler).parts["scheduler"]}
         few = in_turn and scheduler != "windows"
-        for reformulator in ["identity", next(rewriting)] if few else names("reformulator"):
+        turn = next(turns)
+        for reformulator in [turn] if few else names("reformulator"):
             choice = (estimator, scheduler, reformulator)
             try:
                 require_fitting(config, parts)

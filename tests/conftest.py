@@ -15,7 +15,6 @@ from typing import Any
 
 import fakes
 import pytest
-from _pytest.nodeid import coerce_node_id
 from command_line import TEST_COMPONENTS
 from hypothesis import HealthCheck, settings
 
@@ -40,14 +39,6 @@ def pytest_configure() -> None:
     settings.load_profile("ragtune")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test has its own id: pytest-xdist runs one test of an id, and Schemathesis gives one to all operations."""
-    for item in items:
-        if not item.nodeid.endswith(item.name):
-            item._id = coerce_node_id(f"{item.nodeid.rpartition('::')[0]}::{item.name}")
-    assert len({item.nodeid for item in items}) == len(items), "two tests have one id"
 
 
 @pytest.fixture(scope="session", name="fakes")

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
@@ -137,11 +136,12 @@ def _sweep(overrides: Sequence[str]) -> None:
 
 def _begun(overrides: Sequence[str]) -> tuple[DictConfig, Any]:
     """The configuration, and what Hydra's functions need besides. It is checked before Hydra calls what it names."""
-    config = hydra_compose("config", list(overrides), return_hydra_config=True)
+    jobs = JobConfigs(overrides)
+    config = jobs.config
     require_hydra_allowed(config.hydra)
     configure_log(config.hydra.hydra_logging, config.hydra.verbose)
     callbacks: Any = _Callbacks(config)  # of the class that Hydra's functions expect, their methods alone
-    return config, HydraContext(JobConfigs(config.hydra.runtime.config_sources), callbacks)
+    return config, HydraContext(jobs, callbacks)
 
 
 def _run_once(cfg: DictConfig) -> float | None:

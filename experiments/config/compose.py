@@ -15,7 +15,6 @@ from typing import Any
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
-from hydra.conf import ConfigSourceInfo
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -97,8 +96,8 @@ def composed(overrides: Sequence[str], root: str = "config", command: str = "rag
     words = spelled_out(overrides)
     is_begun = GlobalHydra.instance().is_initialized()
     try:
-        with nullcontext() if is_begun else initialize_config_dir(str(CONF), version_base="1.3"):
-            config = _derived(root, words, _state_of([str(CONF), *re.findall(r"file://([^,\]'\"]+)", " ".join(words))]))
+        with nullcontext() if is_begun else initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
+            config = _derived(root, words)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(readable(error, command)) from None
     with open_dict(config):
@@ -112,20 +111,25 @@ def _state_of(folders: Sequence[str]) -> Hashable:
     return frozenset((file, file.stat().st_mtime_ns) for file in files)
 
 
-def _derived(root: str, words: Sequence[str], state: Hashable) -> DictConfig:
+def _derived(root: str, words: Sequence[str], state: Hashable = None) -> DictConfig:
     """What Hydra composes with its own options; choices (30 files) are composed once while the files' state is one."""
+    state = state or _state_of([str(CONF), *re.findall(r"file://([^,\]'\"]+)", " ".join(words))])
     overrides = [parsed(word) for word in words]
     values = [each for each in overrides if each.package is None]
     values = [each for each in values if "." in each.key_or_group or each.key_or_group in _PLAIN]
-    values = [each for each in values if not each.is_hydra_override()]
+    values = [each for each in values if each.key_or_group != "hydra.searchpath"]
     if any(each.type != OverrideType.CHANGE for each in overrides):
         values = []  # what is added may rest on a value before it
     config = deepcopy(_composed(root, tuple(str(each.input_line) for each in overrides if each not in values), state))
-    if "override_dirname" not in str(OmegaConf.to_container(config.hydra.sweep)):  # which rests on all overrides
+    config.hydra.runtime.cwd = str(Path.cwd())
+    places = [OmegaConf.to_container(config.hydra[mode]) for mode in ("run", "sweep")]
+    if "override_dirname" not in f"{places} {words}":  # which rests on all overrides
         with suppress(OmegaConfBaseException):
             for each in values:
                 OmegaConf.update(config, each.key_or_group, each.value(), merge=True)
-            config.hydra.overrides.task = [each.input_line for each in overrides if not each.is_hydra_override()]
+            for kind in ("task", "hydra"):
+                own = [each.input_line for each in overrides if each.is_hydra_override() == (kind == "hydra")]
+                config.hydra.overrides[kind] = own
             return config
     return hydra_compose(root, list(words), return_hydra_config=True)  # in its words, where it is an error
 
@@ -243,8 +247,9 @@ def _without(key: str, job: Sequence[str]) -> list[str]:
 class JobConfigs(ConfigLoader):
     """What sweepers and launchers ask Hydra for: the configurations of jobs, and names for ``glob``."""
 
-    def __init__(self, sources: Sequence[ConfigSourceInfo]) -> None:
-        self._sources, self._sweep = sources, time.time_ns()
+    def __init__(self, words: Sequence[str]) -> None:
+        self.config = _derived("config", words)  # of the sweep, or of a run; Hydra has been initialized
+        self._sources, self._sweep = self.config.hydra.runtime.config_sources, time.time_ns()
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """The configuration of a job, as a copy of its own. A sweeper asks for it to check it, a launcher to run it."""

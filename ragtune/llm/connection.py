@@ -32,6 +32,7 @@ MOST_BODY_BYTES = 16 * 2**20
 _DETAIL_CHARS = 300
 _KINDS: dict[int, ServiceKind] = {408: "unavailable", 409: "unavailable", 413: "oversized", 429: "rate_limited"}
 _IDLE_S = 4.0  # that a connection is used again: many servers close theirs after five seconds
+_inherited: list[Any] = []  # sessions; if a fork freed one, its parent could no longer read its own sockets
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,10 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
 
 
 def _shut(session: Any, owner: int) -> Future[None] | None:
-    return asyncio.run_coroutine_threadsafe(session.close(), _loop(owner)) if owner == os.getpid() else None
+    if owner == os.getpid():
+        return asyncio.run_coroutine_threadsafe(session.close(), _loop(owner))
+    _inherited.append(session)
+    return None
 
 
 async def _open(aiohttp: Any, headers: Mapping[str, str], proxy: str | None) -> Any:

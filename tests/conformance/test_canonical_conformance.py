@@ -241,8 +241,9 @@ def test_neither_locale_nor_hash_seed_changes_an_answer() -> None:
     assert said == b"\n"
 
 
-def test_the_command_asks_a_server_by_url_with_a_key_from_the_environment(server: str, check: Any) -> None:
-    done = check("--url", server, "--api-key-env", "MY_KEY", "--reranker", "none", MY_KEY=KEY)
+def test_the_command_asks_a_server_by_url_with_a_key_from_the_environment(check: Any) -> None:
+    with serving(None, service=LibraryTarget().service) as server:
+        done = check("--url", server, "--api-key-env", "MY_KEY", "--reranker", "none", MY_KEY=KEY)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"rest {server}: conformance with ragd {SPEC}: passed")
     assert "6 skipped (rerank/of lexical candidates, " in done.stdout

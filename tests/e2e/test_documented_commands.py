@@ -13,6 +13,7 @@ import socketserver
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ HARNESS = list(harness.COMMANDS)
 COMMANDS: dict[str, Command] = {name: harness.load(name) for name in (*HARNESS, *harness.SERVICES)}
 
 
+@cache
 def pages() -> dict[str, str]:
     """What a reader sees, by where it stands."""
     files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -26,7 +26,6 @@ def inline(run_here: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 EXECUTORS = {
-    "again": [],
     "joblib": ["executor=joblib", "executor.n_jobs=2"],
     "ray": ["executor=ray", "executor.num_cpus=2", "executor.shards=2"],
 }
@@ -127,7 +126,8 @@ def test_optunas_sampler_looks_for_the_best_headline_and_goes_on_where_it_was(ma
 def test_submitits_jobs_are_processes_that_find_this_checkout(run: Run, tiny: list[str], tmp_path: Path) -> None:
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher", reason="needs the extra submitit")
     grid = [*tiny[:-1], "estimator=baseline,score_oracle", "hydra.sweep.dir=sweep", "tracking=none", "verbosity=0"]
-    ended = run("-m", *grid, "hydra/launcher=submitit_local", "scheduler.no_such_option=1", cwd=tmp_path)
+    one = [*tiny[:-1], "estimator=baseline", "hydra.sweep.dir=refused", "tracking=none", "scheduler.no_such_option=1"]
+    ended = run("-m", *one, "hydra/launcher=submitit_local", cwd=tmp_path)
     assert ended.code == 2  # refused by a job as it would be without submitit
     ended = run("-m", *grid, "hydra/launcher=submitit_local", cwd=tmp_path)
     assert ended.code == 0, ended.err

@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -59,9 +60,9 @@ def test_a_run_without_any_of_the_queries_is_refused_with_an_id_of_each_side(mai
 
 
 def test_a_run_that_covers_few_queries_says_so_wherever_figures_stand(
-    main: Main, partial: tuple[str, str], tmp_path: Path
+    main: Main, partial: tuple[str, str], tmp_path: Path, empty_store: Path
 ) -> None:
-    store = f"tracking.uri=sqlite:///{tmp_path}/mlflow.db"
+    store = f"tracking.uri=sqlite:///{shutil.copy(empty_store, tmp_path)}"
     ended = main(*partial, *FIRST_STAGE, f"hydra.run.dir={tmp_path}/out", store, tracked=True)
     assert ended.code == 0
     said = " ".join(ended.out.split())

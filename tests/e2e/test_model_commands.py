@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from llm_server import LLMServer
-from serve_process import serving
+from serve_process import serving_here
 
 from ragtune import BudgetedReranker
 from ragtune.cli.main import main
@@ -99,7 +99,7 @@ def test_recorded_scores_and_judgments_become_a_file_that_serve_takes(
     texts = ["Ships have sails.", "Statins lower cholesterol."]
     raw = BudgetedReranker(HttpReranker(url, "test", cache_dir=None), docs=2).rank("lower cholesterol", texts)
     options = ["--store", "memory", "--model", url, "--upstream-model", "test", "--calibration", str(file)]
-    with serving(*options) as server:
+    with serving_here(*options) as server:
         results = server.rank("lower cholesterol", texts)["results"]
     assert [one["index"] for one in results] == [one.index for one in raw]
     assert [one["relevance_score"] for one in results] == pytest.approx(found([one.score for one in raw]).tolist())

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from llm_server import Fault
 from patience import HANG_S, wait_until
-from serve_process import serving
+from serve_process import serving, serving_here
 
 from ragtune.cli.main import main
 
@@ -119,7 +119,7 @@ def test_a_language_model_compares_windows_within_the_servers_budget(
     model = ["--store", "memory", "--model", "small-1", "--llm-base-url", llm_server.url, "--llm-key-env", "A_KEY"]
     model += ["--llm-thinking-tokens", "900"]
     documents = [f"{'green tea, steamed' if i == 4 else 'a ship'} {i}" for i in range(9)]
-    with serving(*model, "--usd-per-1k-tokens", "0.001", *options, A_KEY="secret-of-the-model") as server:
+    with serving_here(*model, "--usd-per-1k-tokens", "0.001", *options, A_KEY="secret-of-the-model") as server:
         answer = server.rank("green tea", documents)
     spent = answer["ragtune"]["spent"]
     assert answer["results"][0]["index"] == 4
@@ -172,7 +172,7 @@ def test_the_page_tells_how_to_measure_the_loss(
     given = {"--port": "0", "--model": upstream, "--docs": "2", "--shadow": "1", "--shadow-file": str(file)}
     for name, value in given.items():
         options[options.index(name) + 1] = value
-    with serving(*options, "--upstream-model", "test") as server:
+    with serving_here(*options, "--upstream-model", "test") as server:
         for query in ("what lowers lipids", "what sails"):
             server.rank(query, DOCUMENTS)
         wait_until(lambda: file.read_text(encoding="utf-8").count("\n") == 2)

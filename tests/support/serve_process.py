@@ -1,16 +1,21 @@
-"""``ragtune serve`` as a process."""
+"""``ragtune serve``: as a process, which takes 2 s of CPU to start, or in a thread of this one."""
 
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-from patience import HANG_S
+import pytest
+import uvicorn
+from patience import HANG_S, wait_until
+
+from ragtune.cli.main import main
 
 COMMAND = [sys.executable, "-m", "ragtune"]
 
@@ -24,8 +29,8 @@ def environment(**variables: str) -> dict[str, str]:
 class Served:
     """A running ``ragtune serve``."""
 
-    process: subprocess.Popen[str]
     url: str
+    process: subprocess.Popen[str] | None = None
 
     @property
     def port(self) -> int:
@@ -53,8 +58,32 @@ def serving(*options: str, **variables: str) -> Iterator[Served]:
         try:
             line = process.stdout.readline()
             assert line.startswith("ragtune: serving http://"), line + str(process.stderr and process.stderr.read())
-            yield Served(process, line.split()[2])
+            yield Served(line.split()[2], process)
         finally:
             if process.poll() is None:
                 process.terminate()
                 assert process.wait(HANG_S) == 0
+
+
+@contextmanager
+def serving_here(*options: str, **variables: str) -> Iterator[Served]:
+    """The same command in this process."""
+    begun: list[uvicorn.Server] = []
+    start = uvicorn.Server.startup
+
+    async def startup(server: uvicorn.Server, sockets: Any = None) -> None:
+        await start(server, sockets)
+        begun.append(server)
+
+    with pytest.MonkeyPatch.context() as here, ThreadPoolExecutor(1) as thread:
+        here.setattr(uvicorn.Server, "startup", startup)
+        for name, value in variables.items():
+            here.setenv(name, value)
+        code = thread.submit(main, ["serve", "--port", "0", *options])
+        wait_until(lambda: begun or code.done())
+        assert begun, code.result()
+        try:
+            yield Served(f"http://127.0.0.1:{begun[0].servers[0].sockets[0].getsockname()[1]}")
+        finally:
+            begun[0].should_exit = True
+            assert code.result(HANG_S) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import rerank_server
 from patience import HANG_S, wait_until
-from serve_process import serving
+from serve_process import serving, serving_here
 
 from ragtune.core.errors import ConfigError
 from ragtune.facade.ranking import RankedDocument, Ranking
@@ -122,7 +122,7 @@ def test_what_a_killed_server_has_learned_is_there_again(tmp_path: Path) -> None
             server.process.kill()
             server.process.wait(HANG_S)
             before = json.loads(file.read_text())["seen"]
-        with serving(*options, A_KEY=rerank_server.KEY) as server:
+        with serving_here(*options, A_KEY=rerank_server.KEY) as server:
             server.rank("one more", TEXTS[:20])
             wait_until(lambda: json.loads(file.read_text())["seen"] == before + 1)
 

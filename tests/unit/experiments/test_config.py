@@ -21,6 +21,8 @@ from ragtune.core.errors import ConfigError
     ("hydras", "job"),
     [
         (["hydra.job.name=many"], ["experiment=gar", "measures=[AP,RR]", "seed=2", "estimator.k=4"]),
+        (["hydra.run.dir=out/${seed}", "hydra.mode=RUN", "hydra/launcher=joblib"], ["seed=3"]),
+        (["hydra.run.dir=${hydra.job.override_dirname}"], ["seed=2"]),
         ([], ["budget.max_reranker_docs=30", "estimator=quam", "budget=tight", "reranker.scores='a b'"]),
         ([], ["retriever=runs", "retriever.paths=[a.run]", "+rerankers.weak.k=1", "rerankers.weak.k=2", "~failures"]),
         (["hydra.sweep.subdir=${hydra.job.override_dirname}"], ["seed=2", "budget.max_reranker_docs=3"]),
@@ -28,9 +30,9 @@ from ragtune.core.errors import ConfigError
 )
 def test_a_job_is_composed_as_hydra_would(hydras: list[str], job: list[str]) -> None:
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        master = hydra_compose("config", hydras, return_hydra_config=True)
         expected = hydra_compose("config", [*hydras, *job], return_hydra_config=True)
-        found = JobConfigs(master.hydra.runtime.config_sources).load_sweep_config(master, job)
+        jobs = JobConfigs(hydras)
+        found = jobs.load_sweep_config(jobs.config, job)
     if "dirname" not in str(hydras):  # it is right where a folder is named by it
         found.hydra.job.override_dirname = expected.hydra.job.override_dirname
     assert OmegaConf.to_container(found, resolve=False) == OmegaConf.to_container(expected, resolve=False)
