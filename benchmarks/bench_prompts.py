@@ -170,7 +170,7 @@ def flaws_of(wanted: dict[str, Any], done: SuperPrompt) -> list[str]:
         "says Markdown": kind not in ("json", "csv", "sql", "code") or "markdown" not in spec.lower(),
         "keys": all(key in shape for key in keys),
         "only": not wanted.get("only") or re.search(r"\bonly\b|nothing else|no (?:text|explan)", spec, re.IGNORECASE),
-        "count": "count" not in wanted or re.search(r"\b(?:3|three|drei)\b", spec, re.IGNORECASE),
+        "count": "count" not in wanted or re.search(rf"\b{wanted['count']}\b", spec),
         "words": "words" not in wanted or str(wanted["words"]) in spec,
         "language": "language" not in wanted or re.search(r"german|deutsch", spec + done.system_md, re.IGNORECASE),
         "audience": wanted.get("audience", "").lower() in done.body.get("audience", "").lower(),

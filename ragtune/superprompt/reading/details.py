@@ -33,7 +33,7 @@ _KEYS = re.compile(
 )
 _SKELETON = re.compile(r"\{\s*\"[^\"\n]+\"\s*:.*[}\]]|\[\s*\{\s*\".*\]", re.DOTALL)
 """JSON that a request shows."""
-_HEAD_ROW = re.compile(r":\s*(\w+(?:[;|]\w+)+)\s*[.\n]?\s*$")
+_HEAD_ROW = re.compile(r":\s*(\w+(?: \w+){0,3}(?:[;|]\w+(?: \w+){0,3})+)\s*[.\n]?\s*$")
 _SEPARATORS = {
     ";": ("semicolons", r"(?i)\bsemi-?colons?\b|\bsemikolon|\bstrichpunkt|(?:delimiter|separator|zeichen)\W{1,3};"),
     "\t": ("tabs", r"(?i)\b(?:by|with|mit|durch)\s+tab(?:s|ulator\w*)?\b|\btab(?:[- ](?:separated|delimited)|\s+as)\b"),

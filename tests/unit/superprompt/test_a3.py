@@ -132,9 +132,8 @@ def test_the_floor_goes_by_the_distribution_of_the_scores_whatever_their_scale()
         evidence = GateEvidence(ids, dict(zip(ids, scores, strict=True)), {}, {}, FLOOR)
         assert (evidence.kept(), evidence.is_weak(ids)) == (["0", "1"], False)
         low = evidence.background
-        floor = FLOOR.model_copy(update={"weak_selection": 1})
         near = GateEvidence(
-            ids, {name: low + (score - low) / 8 for name, score in evidence.scores.items()}, {}, {}, floor
+            ids, {name: low + (score - low) / 8 for name, score in evidence.scores.items()}, {}, {}, FLOOR
         )
         assert (near.kept(), near.is_weak(ids)) == (["0"], True)
 

@@ -155,7 +155,10 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 ]
 PROMPTS: list[tuple[str, dict[str, Any]]] = [
     ("No more than 4 bullets: how is tea kept?", {"name": "bullet list", "rule": "Write at most 4 items."}),
-    ("I need a semicolon-separated CSV of all teas: tea;time", {"name": "CSV", "shape": "tea;time\nvalue;value"}),
+    (
+        "I need a semicolon-separated CSV of all teas: tea;how to keep it",
+        {"name": "CSV", "shape": "tea;how to keep it\nvalue;value"},
+    ),
     ("Draft a short mail to the team about tea.", {"name": "e-mail"}),
     ("Gib mir eine Tabelle mit den Spalten Tee und Zeit aller Sorten.", {"name": "table", "starts": "| Tee | Zeit |"}),
     ("Provide a TypeScript interface for a tea.", {"name": "TypeScript code", "starts": "```typescript"}),
