@@ -17,7 +17,7 @@ _STEPS = r"(?:step[- ]by[- ]step|schritt\s+für\s+schritt)"
 _FORM = (
     r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"
     rf"fenced|html|json|csv|yaml|xml|(?:comma|semi-?colon|tab|pipe)[- ]separated|{_STEPS}|to-do|\d+|"
-    rf"{AT_MOST}|two|three|four|five|six|ten|eine[rnm]?|ein|de[nrm]|die|das|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurze[nrm]?|exactly|genau|\b[\w-]{1, 20}-column)\s+){{0,4}}"
+    rf"{AT_MOST}|two|three|four|five|six|ten|eine[rnm]?|ein|de[nrm]|die|das|nummerierte[rn]?|zwei|drei|vier|fünf|sechs|zehn|kurze[nrm]?|exactly|genau|\b[\w-]{{1,20}}-column)\s+){{0,4}}"
     r"(?:jsonl|ndjson|(?:array|list|liste)\s+(?:of|von|aus)\s+(?:objects|objekten)|json(?:[\s-]+(?:array|objects?|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
     r"check\s?lists?|checkliste|lists?|liste|bullets?|bullet\s+points?|stichpunkte[n]?|schritte[n]?|steps|plain\s?text|prose|"
     r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|e-?mails?|mail(?=\s+(?:an|to)\b)|latex|"
