@@ -131,7 +131,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("Reply with CSV separated by semicolons, columns step;code.", {"name": "CSV", "shape": "step;code\nvalue;value"}),
     ("Answer with CSV of pipes.", {"name": "CSV", "shape": "column,column\nvalue,value"}),
     ("Use a table with columns tea, time.", {"name": "table", "starts": "| tea | time |"}),
-    ("Answer as a three-column table.", {"name": "table"}),
+    ("Teas in a three-column table.", {"name": "table"}),
     ("Bitte auf Deutsch, drei Stichpunkte.", {"name": "bullet list", "rule": "Write exactly 3 items."}),
     ("Answer as three bullet points.", {"name": "bullet list", "shape": "- item\n- item\n- item"}),
     (
