@@ -49,7 +49,7 @@ class PostgresDatabase(BaseDatabase):
 
     A collection of more than ``exact_below`` chunks gets indexes. The server cancels a statement after
     ``statement_timeout_s`` (0.001 to 2147483.647) and undoes its transaction; None keeps the server's own setting.
-    ``revive`` starts a server again that was killed; it is called when no connection can be had.
+    ``revive`` starts a server again that was killed; it is called before each use.
     """
 
     def __init__(
@@ -137,6 +137,8 @@ class PostgresDatabase(BaseDatabase):
         if self._is_closed:
             raise StoreError("the database is closed")
         for wait_s in (_QUICK_S, _FREE_S):
+            if self._revive is not None:  # a session notices late that its server is gone
+                self._revive()
             try:
                 with (
                     self._pool.connection(wait_s) as connection,
@@ -144,8 +146,6 @@ class PostgresDatabase(BaseDatabase):
                 ):
                     return work(connection)
             except PoolTimeout:  # all are in use, or the server is gone
-                if self._revive is not None:
-                    self._revive()
                 self._reach_server(lambda connection: None)
             except self._psycopg.Error as error:
                 raise self._explained(error) from None

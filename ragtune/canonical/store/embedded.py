@@ -52,6 +52,7 @@ class EmbeddedServer:
         self._owner = os.getpid()
         self._users: IO[bytes] | None = None
         self._guard = threading.Lock()
+        self._server: Any = None  # its process, once it was looked for
         atexit.register(self.close)
         try:
             self._start()
@@ -93,12 +94,18 @@ class EmbeddedServer:
                     self._run("pg_ctl", "-D", str(self._data), "-m", "fast", *_WAITING, "stop")
 
     def revive(self) -> None:
-        """Start the server again if it was killed; committed data are safe. Several threads may call it."""
+        """Start the server again if it was killed; committed data are safe. Several threads may call it at any time."""
+        import psutil
+
+        with suppress(psutil.Error):
+            if self._server is not None and self._server.is_running() and self._server.status() != psutil.STATUS_ZOMBIE:
+                return
         with self._guard:
             if self._users is not None and os.getpid() == self._owner:
                 with self._starting():
                     if not is_running(self._data):
                         self._launch()
+                self._server = psutil.Process(self.pid)
 
     def __enter__(self) -> EmbeddedServer:
         return self
