@@ -247,6 +247,7 @@ def test_a_batch_that_no_call_can_serve_in_time_is_not_put_to_the_model(open_: A
 
 def test_what_a_batch_waits_and_the_others_share_of_its_call_are_reported(open_: Any) -> None:
     model = Model()
+    model.slowly_s = 0.1  # much more than a thread waits for a processor
     requests = open_(model)
     first, contexts = requests.begin(context_of("first")), [context_of("a"), context_of("b")]
     asked = [requests.queue(context, docs) for context, docs in zip(contexts, (1, 3), strict=True)]
