@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtune.core.arrays import IntArray
 
@@ -44,9 +45,7 @@ def count_each(texts: Sequence[str]) -> list[int]:
     """:func:`count_tokens` of each text: a tenth of the time where there are many."""
     parts = [text.encode("latin-1", _BY_KIND).translate(_KINDS) for text in texts]
     kinds = np.frombuffer(b" ".join((b"", *parts, b"")), np.uint8)
-    is_word = kinds == ord("w")
-    edges = (is_word[1:] != is_word[:-1]).nonzero()[0]
-    begins, pieces = edges[::2], (edges[1::2] - edges[::2] + 5) // 6
+    begins, _, pieces = _words(kinds)
     bounds = np.cumsum([0, *(len(part) + 1 for part in parts)])
     words = np.concatenate([[0], pieces.cumsum()])[begins.searchsorted(bounds)]
     marks = np.add.reduceat(kinds == ord("."), bounds[:-1], dtype=np.int64)
@@ -57,13 +56,18 @@ def count_each(texts: Sequence[str]) -> list[int]:
 def token_edges(text: str) -> tuple[IntArray, IntArray]:
     """Starts and ends of all tokens, shape (tokens,) each: :func:`token_spans` in a tenth of the time."""
     kinds = np.frombuffer(f" {text} ".encode("latin-1", _BY_KIND).translate(_KINDS), np.uint8)
-    is_word = kinds == ord("w")
-    edges = (is_word[1:] != is_word[:-1]).nonzero()[0]
-    pieces = (edges[1::2] - edges[::2] + 5) // 6
-    first = np.repeat(edges[::2] - 6 * (pieces.cumsum() - pieces), pieces) + 6 * np.arange(pieces.sum())
-    last = np.minimum(first + 6, np.repeat(edges[1::2], pieces))
+    begins, ends, pieces = _words(kinds)
+    first = np.repeat(begins - 6 * (pieces.cumsum() - pieces), pieces) + 6 * np.arange(pieces.sum())
+    last = np.minimum(first + 6, np.repeat(ends, pieces))
     marks = (kinds[1:] == ord(".")).nonzero()[0]
     return np.sort(np.r_[first, marks], kind="stable"), np.sort(np.r_[last, marks + 1], kind="stable")
+
+
+def _words(kinds: NDArray[np.uint8]) -> tuple[IntArray, IntArray, IntArray]:
+    """Starts, ends and tokens of the words."""
+    is_word = kinds == ord("w")
+    edges = (is_word[1:] != is_word[:-1]).nonzero()[0]
+    return edges[::2], edges[1::2], (edges[1::2] - edges[::2] + 5) // 6
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:

@@ -52,7 +52,7 @@ class EmbeddedServer:
         self._owner = os.getpid()
         self._users: IO[bytes] | None = None
         self._guard = threading.Lock()
-        self._server: Any = None  # its process, once it was looked for
+        self._server: Any = None  # its process
         atexit.register(self.close)
         try:
             self._start()
@@ -103,9 +103,7 @@ class EmbeddedServer:
         with self._guard:
             if self._users is not None and os.getpid() == self._owner:
                 with self._starting():
-                    if not is_running(self._data):
-                        self._launch()
-                self._server = psutil.Process(self.pid)
+                    self._ensure_running()
 
     def __enter__(self) -> EmbeddedServer:
         return self
@@ -124,8 +122,15 @@ class EmbeddedServer:
             fcntl.flock(self._users, fcntl.LOCK_SH)
             if not (self._data / "PG_VERSION").exists():
                 self._create()
-            if not is_running(self._data):
-                self._launch()
+            self._ensure_running()
+
+    def _ensure_running(self) -> None:
+        import psutil
+
+        if not is_running(self._data):
+            self._launch()
+        with suppress(psutil.Error):  # it is looked for again at the next use
+            self._server = psutil.Process(self.pid)
 
     @contextmanager
     def _starting(self) -> Iterator[None]:
