@@ -67,22 +67,19 @@ def stored(dsn: str, name: str, dims: int = 256) -> StoreCounts:
         return database.open(name, HashingEmbedder(dims)).counts()
 
 
-def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, folder: Path) -> None:
+def test_a_parallel_sweep_runs_on_what_was_ingested(run: Run, folder: Path) -> None:
     """With the defaults: an embedded server below results/, started and stopped by whoever uses it."""
     made = run("dataset=demo", "store=postgres", script="scripts/ingest.py", cwd=folder)
     assert (made.code, made.err) == (0, "")
     assert "341 documents (0 unchanged, 0 without text, 0 pruned), 341 chunks: 341 inserted, 0 updated" in made.out
-
-    ended = run("retriever=postgres", "estimator=uncertainty", "budget=tight", "tracking=none", cwd=folder)
-    assert (ended.code, ended.err) == (0, "")
-    summary = json.loads((Path(ended.lines[-1]) / "summary.json").read_text())
-    assert 900 < summary["cost"]["charged"]["docs"] <= 50 * 20  # some queries have fewer lexical matches
-    assert summary["tags"]["retriever"] == "postgres"
     assert not (folder / "results" / "postgres" / "pgdata" / "postmaster.pid").exists()
 
     parallel = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tracking=none", "hydra.sweep.dir=sweep"]
     swept = run("-m", "retriever=postgres", "estimator=baseline", "budget=zero,tight", *parallel, cwd=folder)
     assert (swept.code, swept.err) == (0, "")
+    summary = json.loads((folder / "sweep" / "1" / "summary.json").read_text())
+    assert 900 < summary["cost"]["charged"]["docs"] <= 50 * 20  # some queries have fewer lexical matches
+    assert summary["tags"]["retriever"] == "postgres"
     assert not (folder / "results" / "postgres" / "pgdata" / "postmaster.pid").exists()
 
 

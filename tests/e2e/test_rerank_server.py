@@ -1,4 +1,4 @@
-"""``ragtune serve --model`` as a process, with a real cross-encoder, as its page says."""
+"""``ragtune serve --model`` with a real cross-encoder, as its page says."""
 
 import json
 import re
@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,8 +37,9 @@ def pages(tiny_cross_encoder: str, tmp_path_factory: pytest.TempPathFactory) -> 
     options, data = command[2:], tmp_path_factory.mktemp("pages") / "data"
     for name, value in (("--port", "0"), ("--model", tiny_cross_encoder)):
         options[options.index(name) + 1] = value
-    with serving(*options, XDG_DATA_HOME=str(data), RAGTUNE_DSN="postgresql://127.0.0.1:1/x") as server:
-        yield SimpleNamespace(server=server, data=data)
+    places = {"XDG_DATA_HOME": str(data), "RAGTUNE_DSN": "postgresql://127.0.0.1:1/x"}
+    with redirect_stderr(StringIO()) as said, serving_here(*options, **places) as server:
+        yield SimpleNamespace(server=server, data=data, said=said)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
@@ -45,8 +48,8 @@ def test_the_pages_lines_are_answered_as_it_says(pages: SimpleNamespace, tiny_cr
     asked = re.findall(r"^curl (?:'[^']*'|[^'\n])*", SHELL, flags=re.MULTILINE)
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     assert len(asked) == SHELL.count("curl ") == 3
-    assert server.process.stderr.readline() == f"ragtune: loading {tiny_cross_encoder}\n"
-    assert any(re.search(r"loading .+ took [.\d]+ s\n", line) for line in server.process.stderr)
+    assert pages.said.getvalue().startswith(f"ragtune: loading {tiny_cross_encoder}\n")
+    assert re.search(r"loading .+ took [.\d]+ s\n", pages.said.getvalue())
     answers = [
         subprocess.run(
             ["curl", "-sS", "--fail", *shlex.split(line.replace("http://localhost:8080", server.url))[1:]],
