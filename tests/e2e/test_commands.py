@@ -120,7 +120,7 @@ def test_run_py_and_its_workers_use_the_code_beside_it(
 ) -> None:
     clone = tmp_path / "clone"  # another checkout than the one that is installed
     for name in ("ragtune", "experiments", "conf", "datasets", "scripts"):
-        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, clone / name)
     shutil.copy(ROOT / "run.py", clone)
     (tmp_path / "probing.py").write_text(PROBE)
     log = tmp_path / "log"

@@ -98,7 +98,7 @@ NOT_HERE = {
     r"^score --out datasets/demo": "makes the shipped score table of the demo anew from 341 texts and 50 queries",
     r"retriever\.mode=": "searches a collection that the reader has ingested; tests/e2e/test_ingest.py does both",
     r"^(ingest|search|prompt) .*--(collection|table)": "needs the reader's documents: tests/e2e/test_ingest.py",
-    r"^(gate|explain) ": "tests/e2e/frontier/test_gate.py runs it",
+    r"^(gate|explain) ": "tests/e2e/frontier/test_compare.py runs it",
     r"^(export|pack) |dataset=pack:|callbacks=tirex": "tests/e2e/test_export.py and test_pack.py run it",
     r"^leaderboard ": "tests/e2e/test_leaderboard.py runs it",
     r"executor=(ray|joblib)|submitit_local|=glob": "tests/e2e/test_executors.py runs it",
