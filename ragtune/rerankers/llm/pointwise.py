@@ -48,7 +48,7 @@ class LLMPointwiseReranker(LLMReranker):
                 scores[item.doc_id] = self.calibration[outcome.parsed.grade]
         return scores
 
-    @lru_cache(maxsize=4096)  # noqa: B019 -- of recent texts: a batch's size is found by the prices of several
+    @lru_cache(maxsize=4096)  # noqa: B019 -- of recent texts: the size of a batch is found by pricing several
     def _price(self, query: str, text: str) -> CostObject:
         return self.llm.expected_cost(self._conversation(query, text), max_tokens=self.max_answer_tokens)
 
