@@ -155,11 +155,6 @@ def test_the_harness_runs_from_the_wheel_in_an_empty_folder(run: Run, tmp_path: 
         assert list((tmp_path / "results").glob(expected)), sorted(tmp_path.rglob("*"))
 
 
-def test_no_package_of_the_harness_is_seen_outside_of_the_command(run: Run) -> None:
-    where = run("python", "-c", "import experiments", harness="")
-    assert "No module named 'experiments'" in where.stderr
-
-
 LACKING = {
     "a run": (["estimator=uncertainty"], "", "experiments"),
     "serve without uvicorn": (["serve"], "uvicorn", "services"),
