@@ -76,10 +76,7 @@ def _launch(given: Sequence[str], command: str) -> int:
     try:
         amounts = [word for word in given if re.match(r"budget=[-+.]*\d", word)]
         if len(amounts) > 1:
-            raise ConfigError(
-                f"{' '.join(amounts)}: only the last would hold; a second limit has its own name, as in "
-                f"{amounts[0]} budget.max_reranker_calls=3"
-            )
+            raise ConfigError(f"{' '.join(amounts)}: allowed is one; others have names, as budget.max_reranker_calls=3")
         words = spelled_out(given)
         sys.argv[:] = ["run.py", *words]  # which tracking notes
         parser = Parser(command, add_help=False)

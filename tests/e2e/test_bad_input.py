@@ -52,7 +52,7 @@ OPTIONS = {
     ),
     "two budgets": (
         ["budget=20", "budget=5calls"],
-        ["budget=20 budget=5calls: only the last would hold", "budget=20 budget.max_reranker_calls=3"],
+        ["budget=20 budget=5calls: allowed is one; others have names, as budget.max_reranker_calls=3"],
     ),
     "a run to go on with that is not named": (["resume=true"], ["resume=true", "hydra.run.dir=DIR"]),
     "a sweep to go on with that is not named": (
