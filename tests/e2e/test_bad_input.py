@@ -214,13 +214,6 @@ def test_anything_else_is_exit_code_1_with_a_traceback(
     assert list(ended.cwd.glob("results/runs/*/journal.jsonl"))  # the journal: nothing that was paid for is lost
 
 
-def test_whoever_reads_only_the_first_lines_gets_no_complaint() -> None:
-    reader = f"{sys.executable} run.py --help | head -n 1"
-    done = subprocess.run(["bash", "-c", reader], capture_output=True, text=True, timeout=HANG_S, cwd=ROOT, check=True)
-    assert done.stdout.startswith("Replay a collection's queries")
-    assert done.stderr == ""
-
-
 @pytest.mark.parametrize("words", ["--help", "doctor"])
 def test_output_for_which_there_is_no_room_is_told_in_one_line(words: str) -> None:
     command = f"{sys.executable} -m ragtune {words} >/dev/full"

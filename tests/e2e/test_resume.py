@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from command_line import finish, finished_queries
+from command_line import all_bytes, finish, finished_queries
 from patience import wait_until
 
 from experiments.publish.folders import LOCK, locked
@@ -19,10 +19,6 @@ from experiments.publish.folders import LOCK, locked
 Run = Callable[..., SimpleNamespace]
 SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0", "budget.max_reranker_docs=4", "tracking=none"]
 RESULTS = ("run.trec", "curve.csv", "per_query.parquet", "traces.jsonl.gz", "curve.png", "config.yaml")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 @pytest.fixture
@@ -70,14 +66,14 @@ def test_a_run_killed_with_kill_9_continues_where_it_was(
 
     monkeypatch.setenv("RERANK_LOG", str(slow.log))
     common = [a for a in slow.arguments if not a.startswith("hydra.run.dir")]
-    left = contents(slow.out)
+    left = all_bytes(slow.out)
     table = slow.cwd / "tiny" / "scores.run"
     sound = table.read_bytes()
     table.write_bytes(sound.replace(b"0.1", b"0.2", 1))
     refused = main(*common, f"hydra.run.dir={slow.out}", "resume=true")
     assert refused.code == 2
     assert f"journal.jsonl' was begun with other data: '{table}' has changed since" in refused.err
-    assert contents(slow.out) == {name: left[name] for name in left if name != LOCK}
+    assert all_bytes(slow.out) == {name: left[name] for name in left if name != LOCK}
     table.write_bytes(sound)
     resumed = main(*common, f"hydra.run.dir={slow.out}", "resume=true")
     assert resumed.code == 0, resumed.err
@@ -114,7 +110,7 @@ def test_another_configuration_or_other_data_may_not_continue_a_run(
 ) -> None:
     folder = tmp_path / "done"
     assert main(*tiny, f"hydra.run.dir={folder}").code == 0
-    before = contents(folder)
+    before = all_bytes(folder)
     refused = main(*tiny, f"hydra.run.dir={folder}", "resume=true", "seed=5")
     assert refused.code == 2
     assert "holds the results of another configuration" in refused.err
@@ -123,7 +119,7 @@ def test_another_configuration_or_other_data_may_not_continue_a_run(
     refused = main(*tiny, f"hydra.run.dir={folder}", "resume=true")
     assert refused.code == 2
     assert f"holds the results of other data: '{judgments}' has changed since" in refused.err
-    assert contents(folder) == before
+    assert all_bytes(folder) == before
     (folder / "summary.json").unlink()
     (folder / "journal.jsonl").write_text('{"fingerprint": "of something else"}\n')
     refused = main(*tiny, f"hydra.run.dir={folder}", "resume=true")
@@ -153,9 +149,9 @@ def test_a_folder_in_use_is_refused_before_anything_in_it_is_touched(
         "job": ["-m", f"hydra.sweep.dir={tmp_path}", "hydra.sweep.subdir=out"],
     }
     with locked(folder):
-        before = contents(folder)
+        before = all_bytes(folder)
         refused = main(*arguments[place], *tiny)
-        assert contents(folder) == before
+        assert all_bytes(folder) == before
     assert refused.code == 2
     assert refused.err.startswith("error: ")
     assert f"'{folder}' is in use by another run: " in refused.err
@@ -170,7 +166,7 @@ def test_a_damaged_summary_is_refused_and_left_alone(main: Run, tiny: list[str],
     assert refused.code == 2
     assert refused.err.startswith(f"error: '{tmp_path}/out/summary.json' is damaged: ")
     assert len(refused.err.splitlines()) == 1
-    assert contents(tmp_path / "out") == {"summary.json": damage}
+    assert all_bytes(tmp_path / "out") == {"summary.json": damage}
     assert list(refused.cwd.rglob("*")) == []
 
 

@@ -39,6 +39,7 @@ def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
     assert f"ragtune relog {folder}" in ended.err
     assert len(ended.err.splitlines()) == 1
     assert mlflow_run_id(folder) is None
+    resumed = shutil.copytree(folder, tmp_path / "resumed")
 
     uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
     first = run_here(str(folder), script="scripts/relog.py", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
@@ -55,14 +56,9 @@ def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
     [logged] = client.search_runs([experiment.experiment_id])
     assert logged.info.run_id == mlflow_run_id(folder)
 
-
-def test_resuming_a_complete_run_that_was_not_logged_logs_it(
-    main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path
-) -> None:
-    folder = Path(main(*tiny, "hydra.run.dir=out").lines[-1])
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shutil.copy(empty_store, tmp_path)}")
-    assert main(*tiny, "hydra.run.dir=out", "resume=true", tracked=True).code == 0
-    assert mlflow_run_id(folder) is not None
+    assert main(*tiny, f"hydra.run.dir={resumed}", "resume=true", tracked=True).code == 0  # complete, and logged now
+    runs = {run.info.run_id for run in client.search_runs([experiment.experiment_id])}
+    assert runs == {mlflow_run_id(folder), mlflow_run_id(resumed)}
 
 
 @pytest.fixture(scope="module")

@@ -60,6 +60,11 @@ def finished_queries(folder: Path) -> list[str]:
     return [json.loads(line.partition(b"\t")[0])["query_id"] for line in lines]
 
 
+def all_bytes(folder: Path) -> dict[str, bytes]:
+    """The bytes of every file below a folder, by path, in order."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
 def content(folder: Path) -> dict[str, object]:
     """Every file's bytes; summary and configuration without what says where and when."""
     files: dict[str, object] = {file.name: file.read_bytes() for file in folder.iterdir()}

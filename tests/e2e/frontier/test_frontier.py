@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from command_line import all_bytes
 from patience import wait_until
 
 FILES = [
@@ -26,10 +27,6 @@ FILES = [
 DL19 = ("--collections", "dl19 bm25 monot5", "--policies", "fixed_depth")
 
 Run = Callable[..., SimpleNamespace]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
 def test_every_file_is_there_and_the_tables_are_printed(frontier: SimpleNamespace) -> None:
@@ -89,7 +86,7 @@ def test_a_killed_frontier_goes_on_elsewhere_keeps_finished_cells_and_writes_the
     assert kept.items() <= {file: file.stat().st_mtime_ns for file in (folder / "cells").glob("*.json.gz")}.items()
     for leftover in (folder / "cells").glob(".*"):
         leftover.unlink()
-    assert contents(folder) == contents(frontier.folder)
+    assert all_bytes(folder) == all_bytes(frontier.folder)
 
 
 @pytest.mark.parametrize(
