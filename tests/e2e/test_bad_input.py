@@ -83,7 +83,7 @@ OPTIONS = {
     "a reference to nothing": (["seed=${foo}"], ["'foo' not found"]),
     "agreement with a live reranker": (
         ["dataset.split=null", "reranker=cross_encoder"],
-        ["dataset.split=null: without judgments a run is measured by its agreement"],
+        ["dataset.split=null: without judgments"],
     ),
     "a sweep of a choice that is not there": (["-m", "scheduler=greedy,nonsense"], ["find 'scheduler/nonsense'"]),
     "a negative seed": (["seed=-1"], ["seed=-1", ">= 0"]),

@@ -58,10 +58,14 @@ def test_one_bad_answer_loses_one_document_and_is_traced(asking: Asking, make_co
     assert context.meter.charged.docs == 3
 
 
-def test_equal_texts_are_asked_about_once_in_a_request(asking: Asking, make_context: MakeContext) -> None:
-    made = asking(LLMPointwiseReranker, '{"grade": 2}')
+def test_equal_texts_are_asked_about_and_priced_once_in_a_request(asking: Asking, make_context: MakeContext) -> None:
+    made = asking(LLMPointwiseReranker, '{"grade": 2}', max_doc_tokens=2)
+    given = items("same", "same", "three more words")
+    short, long = (made.reranker.expected_cost(given, make_context(q)).tokens for q in ("tea", "how hot is tea"))
+    assert long - short == 2 * 3
     context = make_context()
-    assert set(made.reranker.rerank(items("same", "same", "other"), context, "x").values()) == {2 / 3}
+    assert set(made.reranker.rerank(given, context, "x").values()) == {2 / 3}
+    assert made.service.chats[-1][0].fenced["document"] == "three more"
     assert len(made.service.chats) == 2
     assert context.meter.charged.calls == 2
     made.reranker.rerank([item("later", "same", 9)], context, "x")
