@@ -50,6 +50,16 @@ OPTIONS = {
         ["budget.max_reranker_docs=-1"],
         ["budget.max_reranker_docs=-1", "greater than or equal to 0"],
     ),
+    "two budgets": (
+        ["budget=20", "budget=5calls"],
+        ["budget=20 budget=5calls: allowed is one; others have names, as budget.max_reranker_calls=3"],
+    ),
+    "a run to go on with that is not named": (["resume=true"], ["resume=true", "hydra.run.dir=DIR"]),
+    "a sweep to go on with that is not named": (
+        ["-m", "resume=true", "seed=1,2"],
+        ["resume=true", "hydra.sweep.dir=DIR"],
+    ),
+    "a pack that is not there": (["dataset=pack:/no.tar"], ["error: pack '/no.tar' does not exist"]),
     "a bad ordering": (["assembler.ordering=best"], ["'best'", "final_score, reranked_first, posterior"]),
     "a depth that is a path": ([f"{ROUNDS_DEPTH}=../../etc/passwd"], [f"{ROUNDS_DEPTH}='../../etc/passwd'", "integer"]),
     "an unknown measure": (["measures=[nDCG@10,Niceness]"], ["Niceness", "ir-measures"]),

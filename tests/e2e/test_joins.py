@@ -131,12 +131,6 @@ def refused(tmp_path: Path, *options: str) -> str:
     return str(error.value)
 
 
-def test_advice_and_study_refuse_what_has_nothing_in_common(tmp_path: Path) -> None:
-    said = refused(tmp_path, "retriever=runs", write_run(tmp_path / "x.run", 9, form="topic-{}"))
-    assert "none of the 50 judged queries" in said
-    assert "one has 'topic-' before it" in said
-
-
 @pytest.mark.parametrize(
     ("queries", "form", "doc_form", "said"),
     [

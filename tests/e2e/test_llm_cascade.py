@@ -17,7 +17,7 @@ Main = Callable[..., SimpleNamespace]
 
 KEY = "sk-canary-7f3a9c51d2"
 PASSWORD = "canary-password-88"
-EVERY = 1 if "CHAOS_EXAMPLES" in os.environ else 8
+EVERY = 1 if "CHAOS_EXAMPLES" in os.environ else 16
 QUERIES = len(range(0, 200, EVERY))
 SUBJECTS = ["heart", "blood", "salt", "ship", "rope", "bread", "honey", "tea", "star", "anchor"]
 VERBS = ["lowers", "raises", "ties", "bakes", "heals", "warms", "mends", "feeds", "moves", "lights"]

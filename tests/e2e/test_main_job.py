@@ -104,9 +104,11 @@ def test_the_default_is_not_far_below_fixed_depth_at_any_budget_nor_itself_with_
     assert (curve["nDCG@10"].cummax() - curve["nDCG@10"]).max() <= 0.02
 
 
-def test_a_limit_in_dollars_that_nothing_can_reach_is_told(main: Main) -> None:
-    free = main("budget=0.01usd", "tracking=none", "hydra.run.dir=out")
-    assert "warning: budget.max_cost_usd=0.01 never bound: nothing has a price" in " ".join(free.out.split())
+def test_a_limit_in_dollars_or_time_that_nothing_can_reach_is_told(main: Main) -> None:
+    no_times = ["budget.max_latency_ms=500", "reranker.ms_per_doc=0"]
+    free = main("budget=0.01usd", *no_times, "tracking=none", "hydra.run.dir=out")
+    for limit in ("budget.max_cost_usd=0.01", "budget.max_latency_ms=500"):
+        assert f"warning: {limit} never bound: nothing has a price" in " ".join(free.out.split())
     priced = main("budget=0.01usd", "reranker.usd_per_doc=0.001", "tracking=none", "hydra.run.dir=out2")
     assert "never bound" not in priced.out
     assert "charged per query: 10.0 documents" in priced.out or "charged per query: 9.8 documents" in priced.out
