@@ -12,17 +12,12 @@ SMALL = ("--policies=settled", "budgets=[5,10]", "resamples=100", "permutations=
 
 
 @pytest.fixture(scope="session")
-def small() -> tuple[str, ...]:
-    return SMALL
-
-
-@pytest.fixture(scope="session")
 def frontier(run_here: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """The finished small frontier: folder, and what the command said."""
+    """The finished small frontier: folder, the words of the command, and what it said."""
     cwd = tmp_path_factory.mktemp("frontier")
     ended = run_here(*SMALL, script="scripts/frontier.py", cwd=cwd)
     assert ended.code == 0, ended.err
-    return SimpleNamespace(folder=cwd / "results" / "frontier" / "demo", **vars(ended))
+    return SimpleNamespace(folder=cwd / "results" / "frontier" / "demo", words=SMALL, **vars(ended))
 
 
 @pytest.fixture(scope="session")

@@ -59,10 +59,10 @@ def test_a_row_a_cell_with_costs_within_the_budget(frontier: SimpleNamespace) ->
     assert len(queries) == 4 * 50
 
 
-def test_processes_change_nothing(
-    frontier: SimpleNamespace, run_here: Run, small: tuple[str, ...], tmp_path: Path
-) -> None:
-    ended = run_here(*small, "jobs=2", "report=false", "--out", "out", script="scripts/frontier.py", cwd=tmp_path)
+def test_processes_change_nothing(frontier: SimpleNamespace, run_here: Run, tmp_path: Path) -> None:
+    ended = run_here(
+        *frontier.words, "jobs=2", "report=false", "--out", "out", script="scripts/frontier.py", cwd=tmp_path
+    )
     assert ended.code == 0, ended.err
     for name in ("frontier.csv", "frontier.parquet", "per_query.parquet", "policies.csv"):
         assert (tmp_path / "out" / name).read_bytes() == (frontier.folder / name).read_bytes()
@@ -72,17 +72,16 @@ def test_a_killed_frontier_goes_on_elsewhere_keeps_finished_cells_and_writes_the
     frontier: SimpleNamespace,
     start: Callable[..., subprocess.Popen[str]],
     run_here: Run,
-    small: tuple[str, ...],
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "results" / "frontier" / "demo"
-    process = start(*small, script="scripts/frontier.py", cwd=tmp_path)
+    process = start(*frontier.words, script="scripts/frontier.py", cwd=tmp_path)
     wait_until(lambda: list((folder / "cells").glob("*.json.gz")))
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert not (folder / "frontier.md").exists()
     kept = {file: file.stat().st_mtime_ns for file in (folder / "cells").glob("*.json.gz")}
-    assert run_here(*small, script="scripts/frontier.py", cwd=tmp_path).code == 0
+    assert run_here(*frontier.words, script="scripts/frontier.py", cwd=tmp_path).code == 0
     assert kept.items() <= {file: file.stat().st_mtime_ns for file in (folder / "cells").glob("*.json.gz")}.items()
     for leftover in (folder / "cells").glob(".*"):
         leftover.unlink()
