@@ -142,8 +142,8 @@ def _begun(overrides: Sequence[str], kind: str) -> tuple[DictConfig, Any]:
     jobs = JobConfigs([*overrides, f"hydra.mode={'RUN' if kind == 'run' else 'MULTIRUN'}"])
     config = jobs.config
     require_hydra_allowed(config.hydra)
-    folder = OmegaConf.to_container(config.hydra[kind], resolve=False)["dir"]
-    if config.get("resume") is True and "${now:" in folder:
+    place = str(OmegaConf.to_container(config.hydra[kind], resolve=False))
+    if config.get("resume") is True and "${now:" in place:
         raise ConfigError(f"resume=true: give the folder of the {kind} that it goes on with as hydra.{kind}.dir=DIR")
     configure_log(config.hydra.hydra_logging, config.hydra.verbose)
     callbacks: Any = _Callbacks(config)  # of the class that Hydra's functions expect, their methods alone

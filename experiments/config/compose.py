@@ -160,9 +160,10 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
         raise ConfigError(f"{key} is missing: give it on the command line, {key}=VALUE") from None
     except OmegaConfBaseException as error:
         cause: BaseException | None = error
-        while cause := cause.__context__:
+        while cause is not None:
             if isinstance(cause, InputError):  # of a pack
                 raise cause from None
+            cause = cause.__context__
         where = f"{error.full_key}: " if error.full_key else ""
         raise ConfigError(f"the configuration cannot be resolved: {where}{str(error).splitlines()[0]}") from None
     return data

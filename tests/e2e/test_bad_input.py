@@ -81,6 +81,11 @@ OPTIONS = {
     ),
     "more resamples than memory": (["bootstrap.resamples=1000000000000"], ["resamples=1000000000000", "100000"]),
     "a reference to nothing": (["seed=${foo}"], ["'foo' not found"]),
+    "agreement with a live reranker": (
+        ["dataset.split=null", "reranker=cross_encoder"],
+        ["dataset.split=null: without judgments a run is measured by its agreement"],
+    ),
+    "a sweep of a choice that is not there": (["-m", "scheduler=greedy,nonsense"], ["find 'scheduler/nonsense'"]),
     "a negative seed": (["seed=-1"], ["seed=-1", ">= 0"]),
     "an unknown clock": (["clock=sun"], ["clock='sun'", "auto, virtual, monotonic"]),
     "no processes": (["executor=joblib", "executor.n_jobs=0"], ["executor.n_jobs=0"]),

@@ -115,13 +115,6 @@ REST = {
 """What makes a command quick, by its name."""
 
 OWN_DATA = re.compile(r"path=DIR|path=notes")
-STANDS_FOR = {
-    "http://localhost:11434/v1": "{llm}",
-    "https://api.jina.ai/v1/rerank": "{jina}",
-    "http://localhost:8080": "{tei}",
-    "http://localhost:8000/v1": "{vllm}",
-}
-"""Addresses and names of models on other machines, and what stands for each here."""
 
 
 def kind_of(words: tuple[str, ...]) -> str:
@@ -286,14 +279,14 @@ def expanded(word: str) -> list[str]:
 def filled_in(word: str, request: pytest.FixtureRequest) -> str:
     """The word with what stands here for an address, a model or a run of the reader's."""
     server = request.getfixturevalue("llm_server")
-    here = {
-        "llm": server.url,
-        "jina": f"{server.rerank_url('jina')}/v1/rerank",
-        "tei": server.rerank_url("tei"),
-        "vllm": server.rerank_url("vllm"),
+    stands_for = {
+        "http://localhost:11434/v1": server.url,
+        "https://api.jina.ai/v1/rerank": f"{server.rerank_url('jina')}/v1/rerank",
+        "http://localhost:8080": server.rerank_url("tei"),
+        "http://localhost:8000/v1": server.rerank_url("vllm"),
     }
-    for there, stands in STANDS_FOR.items():
-        word = word.replace(there, stands.format(**here))
+    for there, here in stands_for.items():
+        word = word.replace(there, here)
     word = "graph" if word == "DIR" else word  # a new folder of ragtune graph
     word = word.split("|")[0] if re.fullmatch(r"\w+(\|\w+)+", word) else word  # one of several
     if re.search("=FOLDER|reranker.model=MODEL|cross-encoder/", word):  # only where needed: to make it takes torch

@@ -126,6 +126,7 @@ def test_a_changed_document_is_replaced_and_one_that_is_gone_is_pruned_if_asked(
         (["collection=not a name"], "collection name='not a name'"),
         (["+whatever=1"], "unknown option 'whatever': allowed are dataset, store, embedder, collection"),
         (["store.dsn=postgresql://["], "dsn"),
+        (["--prune"], "--prune: allowed with folders only; the options of datasets are NAME=VALUE"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(call: Run, dsn: str, arguments: list[str], said: str) -> None:
@@ -165,12 +166,6 @@ def test_a_collection_that_does_not_serve_the_job_is_refused_with_what_to_do(
         assert refused.code == 2
         assert said in refused.err
         assert len(refused.err.splitlines()) == 1
-
-
-def test_options_of_folders_are_refused_beside_a_dataset(call: Run) -> None:
-    refused = call("--prune")
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err == "error: --prune: allowed with folders only; the options of datasets are NAME=VALUE\n"
 
 
 def test_folders_are_mirrored_searched_and_only_bad_files_are_left_out(

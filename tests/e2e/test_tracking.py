@@ -128,13 +128,6 @@ def test_a_sweeps_jobs_are_children_of_one_parent_run_and_one_that_fails_leaves_
     assert "| estimator | nDCG@10 |" in parent.data.tags["mlflow.note.content"].replace("max_reranker_docs | ", "")
 
 
-def test_a_sweep_that_is_refused_leaves_nothing_behind(main: Run, tiny: list[str]) -> None:
-    ended = main("-m", *tiny, "scheduler=greedy,nonsense")
-    assert ended.code == 2
-    assert "Could not find 'scheduler/nonsense'" in ended.err
-    assert list(ended.cwd.iterdir()) == []
-
-
 @pytest.mark.browser
 @NEEDS_CHROMIUM
 def test_the_experiments_description_opens_a_list_with_quality_cost_and_choices(
