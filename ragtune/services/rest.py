@@ -254,8 +254,6 @@ def _describe(app: FastAPI, schemas: Schemas, security: Security) -> None:
     original = app.openapi
 
     def openapi() -> dict[str, Any]:
-        if app.openapi_schema is not None:
-            return app.openapi_schema
         made = original()
         components = made.setdefault("components", {})
         components["schemas"] = schemas.components
@@ -268,11 +266,6 @@ def _describe(app: FastAPI, schemas: Schemas, security: Security) -> None:
         return made
 
     app.openapi = openapi  # type: ignore[method-assign]
-
-
-@cache
-def _schemas() -> Schemas:
-    return Schemas()
 
 
 class Schemas:
@@ -313,3 +306,6 @@ class Schemas:
     def _any_of(self, part: str, operations: tuple[Operation[Any], ...]) -> Schema:
         schemas = [self._found[part, operation.name] for operation in operations]
         return {"application/json": {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
+
+
+_schemas = cache(Schemas)  # which all applications of a process share
