@@ -188,12 +188,6 @@ def test_a_collection_that_does_not_serve_the_job_is_refused_with_what_to_do(
         assert len(refused.err.splitlines()) == 1
 
 
-def test_options_of_folders_are_refused_beside_a_dataset(call: Run) -> None:
-    refused = call("--prune")
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err == "error: --prune: allowed with folders only; the options of datasets are NAME=VALUE\n"
-
-
 def test_folders_are_mirrored_searched_and_only_bad_files_are_left_out(
     tmp_path: Path, dsn: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,7 +239,6 @@ def test_folders_are_mirrored_searched_and_only_bad_files_are_left_out(
     (tmp_path / "other" / "docs").mkdir(parents=True)
     (tmp_path / "other" / "docs" / "x.md").write_text("x")
     assert ragtune(["ingest", str(tmp_path / "other" / "docs"), "--collection", "docs"]) == 2  # it would delete all
-    assert ragtune(["ingest", "dataset=demo", "--collection", "docs"]) == 2
 
     for line in ('{"question": "boiling", "docs": "docs/tea.md"}', '{"question": "boiling", "docs": {"d": 1e999}}'):
         (tmp_path / "bad.jsonl").write_text(line)
