@@ -4,6 +4,7 @@ The names below are all that most programs need; components live in the folder o
 """
 
 import sys
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -44,13 +45,16 @@ _HOMES = {
     "Document": "ragtune.data.corpus",
     "RAGtuneController": "ragtune.core.controller",
     "RetrievalDepths": "ragtune.core.rounds",
-    "RetrievalPlan": "ragtune.core.rounds",  # until 1.1.0
     "ScoredDocument": "ragtune.core.types",
 }
 """Modules of the names, imported with the first use: the command line's help should not wait for NumPy and SciPy."""
 
 
 def __getattr__(name: str) -> Any:
+    if name == "RetrievalPlan":
+        text = "ragtune.RetrievalPlan is ragtune.RetrievalDepths now; 1.1.0 removes the old name"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        name = "RetrievalDepths"
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found = getattr(import_module(_HOMES[name]), name)

@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.config.compose import compose
+from experiments.config.compose import compose, composed, plain
 from experiments.config.paths import CONF, PROJECT_ROOT
 from experiments.evaluate.outcomes import Outcomes, QueryOutcome, short_budgets, unused, warnings_of
 from experiments.evaluate.record import UNITS, QueryRecord
@@ -69,10 +69,10 @@ def names(group: str) -> list[str]:
 def cells(*, in_turn: bool = False) -> Iterator[Cell]:
     """All combinations, each replayed on the slice of the shipped collection.
 
-    With ``in_turn`` only the scheduler ``windows`` meets every reformulator; the others meet one each, in turn.
+    With ``in_turn`` an estimator of windows meets every reformulator, since one scheduler alone suits it; other
+    combinations meet one each, in turn.
     """
-    budgets = {name: compose([f"budget={name}"])["budget"] for name in names("budget")}
-    made = {name: component({"budget": node}, "budget") for name, node in budgets.items()}
+    made = {name: component({"budget": node}, "budget") for name, node in _files("budget").items()}
     limits = dict(
         sorted(made.items(), key=lambda named: (named[1].max_reranker_docs is None, named[1].max_reranker_docs))
     )
@@ -82,7 +82,7 @@ def cells(*, in_turn: bool = False) -> Iterator[Cell]:
         config, parts = _config("estimator", estimator), _session("estimator", estimator).parts
         config = {**config, "scheduler": _config("scheduler", scheduler)["scheduler"]}
         parts = {**parts, "scheduler": _session("scheduler", scheduler).parts["scheduler"]}
-        few = in_turn and scheduler != "windows"
+        few = in_turn and not (scheduler == "windows" and parts["estimator"].compares)
         turn = next(turns)
         for reformulator in [turn] if few else names("reformulator"):
             choice = (estimator, scheduler, reformulator)
@@ -211,24 +211,32 @@ The estimators below learn from windows that they ask for. Only the scheduler `w
 
 
 @cache
+def _files(group: str) -> dict[str, Any]:
+    """The files of a group by name; Hydra composes all of them at once."""
+    files: dict[str, Any] = plain(composed([f"+{group}@files.{name}={name}" for name in names(group)]))["files"]
+    return files
+
+
+@cache
+def _base(*further: str) -> dict[str, Any]:
+    return compose([*further, "estimator=baseline", f"retrieval.original_query_depth={DEPTH}", "budget=unlimited"])
+
+
 def _config(group: str, name: str) -> dict[str, Any]:
-    further = [] if group == "scheduler" else ["scheduler=windows"]  # which suits every estimator
-    further += CASCADE if name == "cascade" else []
-    return compose([f"{group}={name}", *further, f"retrieval.original_query_depth={DEPTH}", "budget=unlimited"])
+    if name == "cascade":
+        return _base("scheduler=cascade", *CASCADE)
+    return {**_base("scheduler=windows"), group: _files(group)[name]}  # windows suits every estimator
 
 
 @cache
 def _session(group: str, name: str) -> Session:
-    config = _config(group, name)
-    return build_session(
-        config if group == "estimator" else {**config, "estimator": _config("estimator", "baseline")["estimator"]}
-    )
+    return build_session(_config(group, name))
 
 
 @cache
 def _reformulator(name: str) -> Any:
     """The reformulator of that name, with a model that needs no server."""
-    node = compose([f"reformulator={name}"])["reformulator"]
+    node = dict(_files("reformulator")[name])
     resources: dict[str, Any] = {"corpus": _session("estimator", "baseline").dataset.corpus}
     if node.pop("llm", None) is not None:
         node, resources = {**node, "_partial_": True}, {**resources, "llm": Halves()}

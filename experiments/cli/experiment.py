@@ -36,7 +36,7 @@ from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
 from ragtune.core.plain import first_line
 from ragtune.core.types import POLICY_FAILED
-from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
+from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS, TIME
 
 
 def run_experiment(
@@ -165,6 +165,7 @@ def _track(tracking: Tracking, folder: Path, summary: Summary) -> None:
 
 
 _PRICES = {
+    TIME: "reranker.ms_per_doc",
     MONEY: "reranker.usd_per_doc",
     FLOPS: "reranker.architecture",
     SEARCH_UNITS: "reranker.docs_per_search_unit",

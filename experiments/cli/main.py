@@ -74,6 +74,9 @@ def main(words: Sequence[str], command: str = "ragtune run") -> int:
 
 def _launch(given: Sequence[str], command: str) -> int:
     try:
+        amounts = [word for word in given if re.match(r"budget=[-+.]*\d", word)]
+        if len(amounts) > 1:
+            raise ConfigError(f"{' '.join(amounts)}: allowed is one; others have names, as budget.max_reranker_calls=3")
         words = spelled_out(given)
         sys.argv[:] = ["run.py", *words]  # which tracking notes
         parser = Parser(command, add_help=False)
@@ -102,7 +105,7 @@ def _launch(given: Sequence[str], command: str) -> int:
 
 
 def _run(overrides: Sequence[str]) -> None:
-    config, context = _begun([*overrides, "hydra.mode=RUN"])
+    config, context = _begun(overrides, "run")
     if Path(config.hydra.run.dir).resolve() == Path.cwd():
         raise ConfigError("hydra.run.dir: allowed is a folder of its own, as a run writes config.yaml and other files")
     note_missing(Path(config.hydra.run.dir))
@@ -120,7 +123,7 @@ def _sweep(overrides: Sequence[str]) -> None:
         if word.is_sweep_override() and word.is_hydra_override():
             raise ConfigError(f"{word.input_line}: Hydra's own options cannot be swept")
     unswept = [str(word.input_line) for word in words if not word.is_sweep_override()]
-    config, context = _begun([*unswept, "hydra.mode=MULTIRUN"])
+    config, context = _begun(unswept, "sweep")
     task = [str(word.input_line) for word in words if not word.is_hydra_override()]
     config.hydra.overrides.task = task
     note_missing(Path(config.hydra.sweep.dir))
@@ -134,11 +137,14 @@ def _sweep(overrides: Sequence[str]) -> None:
     _in_progress.pop().end()
 
 
-def _begun(overrides: Sequence[str]) -> tuple[DictConfig, Any]:
+def _begun(overrides: Sequence[str], kind: str) -> tuple[DictConfig, Any]:
     """The configuration, and what Hydra's functions need besides. It is checked before Hydra calls what it names."""
-    jobs = JobConfigs(overrides)
+    jobs = JobConfigs([*overrides, f"hydra.mode={'RUN' if kind == 'run' else 'MULTIRUN'}"])
     config = jobs.config
     require_hydra_allowed(config.hydra)
+    place = str(OmegaConf.to_container(config.hydra[kind], resolve=False))
+    if config.get("resume") is True and "${now:" in place:
+        raise ConfigError(f"resume=true: give the folder of the {kind} that it goes on with as hydra.{kind}.dir=DIR")
     configure_log(config.hydra.hydra_logging, config.hydra.verbose)
     callbacks: Any = _Callbacks(config)  # of the class that Hydra's functions expect, their methods alone
     return config, HydraContext(jobs, callbacks)

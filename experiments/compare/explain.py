@@ -40,7 +40,8 @@ class Batch:
         paid = ", ".join(count_of(n, unit.noun) for n, unit in zip(self.paid, UNITS, strict=True) if n)
         refused = None if self.refusal is None else f"refused by the budget ({_words(self.refusal)})"
         became = refused or f"{len(self.scores)} scored"
-        return f"{len(self.doc_ids)} documents, {became}; paid so far: {paid or 'nothing'}; why: {_words(self.reason)}"
+        why = f"; why: {_words(self.reason)}" if self.reason else ""
+        return f"{len(self.doc_ids)} documents, {became}; paid so far: {paid or 'nothing'}{why}"
 
 
 def explained(run: FinishedRun, query_id: str, doc_id: str | None = None) -> Iterator[str]:
@@ -104,7 +105,7 @@ def _paid(following: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
 
 
 def _words(details: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in details.items()) or "not said"
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in details.items())
 
 
 def _origin(session: Session, output: ControllerOutput, query_id: str, doc_id: str) -> Iterator[str]:

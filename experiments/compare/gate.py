@@ -8,7 +8,7 @@ from math import ceil, sqrt
 from pathlib import Path
 from xml.etree import ElementTree
 
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from experiments.compare.runs import FinishedRun, require_comparable
 from experiments.evaluate.significance import PERMUTATIONS, TIE, Bootstrap, randomization_test
@@ -64,7 +64,7 @@ def _quality(base: FinishedRun, candidate: FinishedRun, measure: str, max_loss: 
 
 def _power(spread: float, n: int, max_loss: float, level: float) -> str:
     """What these queries could have shown, by the normal approximation, and how many it takes to clear equal runs."""
-    reach = float(norm.ppf((1.0 + level) / 2.0) + norm.ppf(_POWER)) * spread
+    reach = float(ndtri((1.0 + level) / 2.0) + ndtri(_POWER)) * spread
     found = f"With these queries a loss of {max_loss + reach / sqrt(n):.4f} is found in {_POWER:.0%} of cases"
     if not max_loss or not spread:
         return f"{found}."

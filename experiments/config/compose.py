@@ -159,8 +159,11 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
         key = error.full_key or "an option"
         raise ConfigError(f"{key} is missing: give it on the command line, {key}=VALUE") from None
     except OmegaConfBaseException as error:
-        if isinstance(error.__context__, InputError):  # of a pack
-            raise error.__context__ from None
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, InputError):  # of a pack
+                raise cause from None
+            cause = cause.__context__
         where = f"{error.full_key}: " if error.full_key else ""
         raise ConfigError(f"the configuration cannot be resolved: {where}{str(error).splitlines()[0]}") from None
     return data

@@ -33,8 +33,7 @@ class Steps:
     def of(cls, records: Sequence[QueryRecord], measures: Measures, *, fixed_depth: bool = False) -> Steps:
         """The steps of these records: after each batch, or of fixed depth after each document."""
         states = states_at_every_depth if fixed_depth else QueryRecord.states
-        costs_of = costs_at_every_depth if fixed_depth else _costs
-        costs = list(map(costs_of, records))
+        costs = [costs_at_every_depth(one) if fixed_depth else np.array(one.costs, dtype=float) for one in records]
         return cls(
             np.array([len(of_query) for of_query in costs], dtype=np.intp),
             np.concatenate(costs) if costs else np.zeros((0, len(UNITS))),
@@ -47,10 +46,6 @@ class Steps:
         firsts = np.cumsum(self.counts) - self.counts
         rows: IntArray = firsts[:, None] + latest(self.counts, self.costs[:, 0], docs)
         return rows
-
-
-def _costs(record: QueryRecord) -> FloatArray:
-    return np.array(record.costs, dtype=float)
 
 
 def _first_stage(record: QueryRecord) -> States:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -52,13 +50,6 @@ class RetrievalDepths(BaseModel):
                 f"original_query_depth={self.original_query_depth}: the original query stays the primary source"
             )
         return self
-
-
-def __getattr__(name: str) -> Any:
-    if name != "RetrievalPlan":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn("RetrievalPlan is RetrievalDepths now; 1.1.0 removes the old name", DeprecationWarning, stacklevel=2)
-    return RetrievalDepths
 
 
 class RetrievalRounds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -74,10 +75,9 @@ class _Arguments(FuncMetadata):
 
 
 def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None) -> Tool:
-    description, parameters = operation.summary, operation.request.model_json_schema()
-    output = operation.adapter.json_schema(mode="serialization")
+    description, (parameters, output) = operation.summary, _schemas(operation)
     if ranker is not None:
-        own, description = RERANK.request.model_json_schema(), f"{RERANK.summary} Or with candidates: {description}"
+        own, description = _schemas(RERANK)[0], f"{RERANK.summary} Or with candidates: {description}"
         joined = {name: {**parameters.get(name, {}), **own.get(name, {})} for name in ("$defs", "properties")}
         parameters = {"type": "object", "title": own["title"], "required": ["query"], **joined}
         output = {"type": "object"}
@@ -97,6 +97,12 @@ def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None
             open_world_hint=False,
         ),
     )
+
+
+@cache
+def _schemas(operation: Operation[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """JSON schemas of a request and of its answer."""
+    return operation.request.model_json_schema(), operation.adapter.json_schema(mode="serialization")
 
 
 def _never_text(properties: dict[str, Any]) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -60,7 +61,7 @@ def create_app(
         lifespan=lifespan,
         responses={"default": _PROBLEM},
     )
-    schemas = Schemas()
+    schemas = _schemas()
     blocks = {operation.path: operation for operation in OPERATIONS}
     for operation in OPERATIONS:
         if operation.path not in BY_PATH:
@@ -267,6 +268,11 @@ def _describe(app: FastAPI, schemas: Schemas, security: Security) -> None:
         return made
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+@cache
+def _schemas() -> Schemas:
+    return Schemas()
 
 
 class Schemas:

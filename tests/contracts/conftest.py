@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hydra.utils import instantiate
 
-from experiments.config.compose import compose
+from experiments.config.compose import composed, plain
 from experiments.config.paths import CONF
 from experiments.replay.component import complete
 
@@ -19,9 +19,6 @@ Make = Callable[..., Any]
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 NAMES = {group: sorted(path.stem for path in (CONF / group).glob("*.yaml")) for group in ("estimator", "scheduler")}
-
-
-HEARD = ("uncertainty", "gar", "sliding")  # a belief, a limit of the batch, a window
 
 
 @pytest.fixture(scope="session")
@@ -37,10 +34,15 @@ def private_cache(durable_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @cache
+def _files(group: str) -> Any:
+    """The conf files of a group by name; Hydra composes all of them at once."""
+    return plain(composed([f"+{group}@files.{name}={name}" for name in NAMES[group]]))["files"]
+
+
+@cache
 def _recipe(group: str, name: str) -> Make:
-    """What the harness makes of a conf file, again and again; Hydra reads it once, since that takes milliseconds."""
-    config = compose([f"{group}={name}"])[group]
-    made = instantiate({**config, "_partial_": True}, _convert_="all")
+    """What the harness makes of a conf file, again and again."""
+    made = instantiate({**_files(group)[name], "_partial_": True}, _convert_="all")
     return lambda **resources: complete(made, resources)
 
 
@@ -50,10 +52,10 @@ def new_estimator(request: pytest.FixtureRequest) -> Make:
     return _recipe("estimator", request.param)
 
 
-@pytest.fixture(params=HEARD)
-def heard_estimator(request: pytest.FixtureRequest) -> Make:
-    """Makes an estimator that a scheduler listens to."""
-    return _recipe("estimator", request.param)
+@pytest.fixture
+def heard_estimators() -> list[Make]:
+    """Makers of estimators that a scheduler listens to: a belief, a limit of the batch, a window."""
+    return [_recipe("estimator", name) for name in ("uncertainty", "gar", "sliding")]
 
 
 @pytest.fixture(params=NAMES["scheduler"])

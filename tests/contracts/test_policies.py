@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ragtune.core.interfaces import BaseEstimator, BaseScheduler
-from ragtune.core.policy.batching import propose
+from ragtune.core.policy.batching import objection, propose
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.testing import EstimatorContract, SchedulerContract, World, WorldReranker
+from ragtune.testing import WORLDS, EstimatorContract, SchedulerContract, World, WorldReranker
 
 EDGES = ["two sources", "constant first stage", "one candidate", "empty pool", "duplicates", "scores 1", "growing"]
 """Worlds that are unlike each other, for the dearest promise: one replay for several budgets, and one for each."""
@@ -39,12 +39,19 @@ class TestSchedulers(SchedulerContract):
         return self.new_scheduler()
 
     @pytest.fixture
-    def estimator(self, world: World, heard_estimator: Callable[..., BaseEstimator]) -> BaseEstimator:
-        self.new_estimator = heard_estimator
+    def estimator(
+        self, request: pytest.FixtureRequest, world: World, heard_estimators: list[Callable[..., BaseEstimator]]
+    ) -> BaseEstimator:
+        """One of those that may be combined with the scheduler, in turn from world to world."""
+        makers = [make for make in heard_estimators if objection(self.made_by(make), self.make()) is None]
+        self.new_estimator = makers[list(WORLDS).index(request.node.callspec.params["world"]) % len(makers)]
         return self.make_estimator()
 
     def make_estimator(self) -> BaseEstimator:
-        return self.new_estimator(corpus=self.world.corpus, qrels={}, reranker=WorldReranker(self.world))
+        return self.made_by(self.new_estimator)
+
+    def made_by(self, make: Callable[..., BaseEstimator]) -> BaseEstimator:
+        return make(corpus=self.world.corpus, qrels={}, reranker=WorldReranker(self.world))
 
     @in_edges
     def test_one_replay_serves_smaller_budgets(self, world: World) -> None:

@@ -122,7 +122,8 @@ def test_without_judgments_a_reranker_that_contradicts_or_ignores_the_first_stag
         rows += [f"{query_id} Q0 {doc_id} 1 {given(score)} r\n" for doc_id, score in scores.items()]
     (tmp_path / "scores.run").write_text("".join(rows))
     table = [f"reranker.scores={tmp_path / 'scores.run'}", "reranker.scale=identity"]
-    assert call("dataset=demo", "dataset.split=null", *table, "--jobs", "1", "--out", str(tmp_path)) == 0
+    shallow = ["dataset=demo", "dataset.split=null", "retrieval.original_query_depth=50"]
+    assert call(*shallow, *table, "--jobs", "1", "--out", str(tmp_path)) == 0
     said, page = json.loads((tmp_path / "advice.json").read_text()), (tmp_path / "advice.html").read_text()
     found = said["source_agreement"]
     assert found["queries"] == len(recorded_scores)

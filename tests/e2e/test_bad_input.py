@@ -53,6 +53,16 @@ OPTIONS = {
         ["budget.max_reranker_docs=-1"],
         ["budget.max_reranker_docs=-1", "greater than or equal to 0"],
     ),
+    "two budgets": (
+        ["budget=20", "budget=5calls"],
+        ["budget=20 budget=5calls: allowed is one; others have names, as budget.max_reranker_calls=3"],
+    ),
+    "a run to go on with that is not named": (["resume=true"], ["resume=true", "hydra.run.dir=DIR"]),
+    "a sweep to go on with that is not named": (
+        ["-m", "resume=true", "seed=1,2"],
+        ["resume=true", "hydra.sweep.dir=DIR"],
+    ),
+    "a pack that is not there": (["dataset=pack:/no.tar"], ["error: pack '/no.tar' does not exist"]),
     "a bad ordering": (["assembler.ordering=best"], ["'best'", "final_score, reranked_first, posterior"]),
     "a depth that is a path": ([f"{ROUNDS_DEPTH}=../../etc/passwd"], [f"{ROUNDS_DEPTH}='../../etc/passwd'", "integer"]),
     "an unknown measure": (["measures=[nDCG@10,Niceness]"], ["Niceness", "ir-measures"]),
@@ -74,6 +84,11 @@ OPTIONS = {
     ),
     "more resamples than memory": (["bootstrap.resamples=1000000000000"], ["resamples=1000000000000", "100000"]),
     "a reference to nothing": (["seed=${foo}"], ["'foo' not found"]),
+    "agreement with a live reranker": (
+        ["dataset.split=null", "reranker=cross_encoder"],
+        ["dataset.split=null: without judgments a run is measured by its agreement"],
+    ),
+    "a sweep of a choice that is not there": (["-m", "scheduler=greedy,nonsense"], ["find 'scheduler/nonsense'"]),
     "a negative seed": (["seed=-1"], ["seed=-1", ">= 0"]),
     "an unknown clock": (["clock=sun"], ["clock='sun'", "auto, virtual, monotonic"]),
     "no processes": (["executor=joblib", "executor.n_jobs=0"], ["executor.n_jobs=0"]),

@@ -94,7 +94,7 @@ def test_a_sweep_whose_output_nobody_reads_loses_no_job(
         swept.stdout.close()
         told = swept.stderr.read()
         swept.wait(HANG_S)
-    assert "failed" not in told
+    assert told == ""  # nothing of components, and no failed job
     assert not list(tmp_path.glob("many/*/error.json"))
     assert len(list(tmp_path.glob("many/*/summary.json"))) == 2
 
@@ -120,7 +120,7 @@ def test_run_py_and_its_workers_use_the_code_beside_it(
 ) -> None:
     clone = tmp_path / "clone"  # another checkout than the one that is installed
     for name in ("ragtune", "experiments", "conf", "datasets", "scripts"):
-        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, clone / name)
     shutil.copy(ROOT / "run.py", clone)
     (tmp_path / "probing.py").write_text(PROBE)
     log = tmp_path / "log"
@@ -146,7 +146,6 @@ def test_run_py_and_its_workers_use_the_code_beside_it(
         (["study", "--config", "opne"], "did you mean open?"),
         (["serve", "--modle", "x"], "did you mean --model?"),
         (["advise", "--datset=demo"], "did you mean dataset=VALUE?"),
-        (["run", "experimnt=gar"], "did you mean experiment?"),
     ],
 )
 def test_a_slip_is_answered_with_what_is_spelled_nearly_so(

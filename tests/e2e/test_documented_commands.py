@@ -25,6 +25,7 @@ from reader_folder import CERTIFICATE_KEY, write_all
 
 from experiments.cli.main import help_text
 from experiments.config.compose import compose, composed, plain
+from experiments.publish import files
 from ragtune.cli import harness
 from ragtune.cli.dispatch import Command, Parser, declare
 from ragtune.cli.main import main
@@ -97,11 +98,10 @@ NOT_HERE = {
     r"^score --out datasets/demo": "makes the shipped score table of the demo anew from 341 texts and 50 queries",
     r"retriever\.mode=": "searches a collection that the reader has ingested; tests/e2e/test_ingest.py does both",
     r"^(ingest|search|prompt) .*--(collection|table)": "needs the reader's documents: tests/e2e/test_ingest.py",
-    r"^(gate|explain) ": "tests/e2e/frontier/test_gate.py runs it",
+    r"^(gate|explain) ": "tests/e2e/frontier/test_compare.py runs it",
     r"^(export|pack) |dataset=pack:|callbacks=tirex": "tests/e2e/test_export.py and test_pack.py run it",
     r"^leaderboard ": "tests/e2e/test_leaderboard.py runs it",
-    r"executor=(ray|joblib)$": "tests/e2e/test_executors.py runs it",
-    r"submitit_local": "tests/e2e/test_executors.py runs it",
+    r"executor=(ray|joblib)|submitit_local|=glob": "tests/e2e/test_executors.py runs it",
     r"launcher=joblib": "tests/e2e/test_tracking.py runs it",
     r"^(drift|reproduce) ": "tests/e2e/test_model_commands.py and test_reproduce.py run it",
 }
@@ -115,19 +115,21 @@ REST = {
 """What makes a command quick, by its name."""
 
 OWN_DATA = re.compile(r"path=DIR|path=notes")
-STANDS_FOR = {
-    "http://localhost:11434/v1": "{llm}",
-    "https://api.jina.ai/v1/rerank": "{jina}",
-    "http://localhost:8080": "{tei}",
-    "http://localhost:8000/v1": "{vllm}",
-}
-"""Addresses and names of models on other machines, and what stands for each here."""
 
-RUN = [
-    words
-    for words, _ in SHOWN
-    if not is_own_component(words) and not any(re.search(pattern, shlex.join(words)) for pattern in NOT_HERE)
-]
+
+def kind_of(words: tuple[str, ...]) -> str:
+    """The command without amounts and folders: of those that differ in nothing else, one runs."""
+    line = re.sub(r"/(runs|scores)/|\b(data|results)/(?=postgres)", "/", " ".join(words)).replace("run -m ", "sweep ")
+    return re.sub(r" (budget|hydra\.(run|sweep)\.dir|hydra\.sweeper\.n_trials)=\S+", "", line)
+
+
+RUN = list(
+    {
+        kind_of(words): words
+        for words, _ in SHOWN
+        if not is_own_component(words) and not any(re.search(pattern, shlex.join(words)) for pattern in NOT_HERE)
+    }.values()
+)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +143,7 @@ def database() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def earlier(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Path:
-    """The folder of a reader who has followed the tutorial: tracked runs, and a sweep of nine jobs."""
+    """The folder of a reader who has followed the tutorial: a tracked run, another one, and a sweep."""
     folder = tmp_path_factory.mktemp("earlier")
     (folder / "results").mkdir()
     shutil.copy(empty_store, folder / "results" / "mlflow.db")
@@ -150,12 +152,13 @@ def earlier(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactor
         here.chdir(folder)
         here.setenv("RAGTUNE_CACHE", environment["RAGTUNE_CACHE"])
         here.delenv("MLFLOW_TRACKING_URI", raising=False)
-        for name in ("full", "settled", "uncertainty"):
-            options = [f"experiment={name.replace('full', 'fixed_depth')}", f"hydra.run.dir=results/runs/{name}"]
-            assert main(["run", *options, *quick]) == 0
+        assert main(["run", "experiment=fixed_depth", "hydra.run.dir=results/runs/full", *quick]) == 0
+        assert main(["run", "experiment=settled", "hydra.run.dir=results/runs/settled", *REST["run"]]) == 0
         sweep = ["experiment=fixed_depth,settled", "hydra.sweep.dir=results/sweeps/tutorial"]
-        assert main(["sweep", *sweep, "budget.max_reranker_docs=5,10,20,30,50", *REST["run"]]) == 0
+        assert main(["sweep", *sweep, "budget=10", *REST["run"]]) == 0
     runs = folder / "results" / "runs"
+    for job, number in enumerate((7, 8)):  # of more budgets
+        (folder / "results" / "sweeps" / "tutorial" / str(job)).rename(folder / f"results/sweeps/tutorial/{number}")
     for name, source in {"FIRST": "full", "SECOND": "settled", "LATER": "settled"}.items():
         (runs / name).symlink_to(runs / source)
     (folder / "results" / "sweeps" / "LATER").symlink_to(folder / "results" / "sweeps" / "tutorial")
@@ -183,6 +186,7 @@ def reader(
     shutil.copytree(prepared, folder, symlinks=True)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["ragtune"])
+    monkeypatch.setattr(files, "draw_curve", lambda *_: None)  # tests/e2e/test_main_job.py has it drawn
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     for name in ("OPENAI", "LLM", "CO", "COHERE", "VOYAGE", "JINA"):
@@ -275,14 +279,14 @@ def expanded(word: str) -> list[str]:
 def filled_in(word: str, request: pytest.FixtureRequest) -> str:
     """The word with what stands here for an address, a model or a run of the reader's."""
     server = request.getfixturevalue("llm_server")
-    here = {
-        "llm": server.url,
-        "jina": f"{server.rerank_url('jina')}/v1/rerank",
-        "tei": server.rerank_url("tei"),
-        "vllm": server.rerank_url("vllm"),
+    stands_for = {
+        "http://localhost:11434/v1": server.url,
+        "https://api.jina.ai/v1/rerank": f"{server.rerank_url('jina')}/v1/rerank",
+        "http://localhost:8080": server.rerank_url("tei"),
+        "http://localhost:8000/v1": server.rerank_url("vllm"),
     }
-    for there, stands in STANDS_FOR.items():
-        word = word.replace(there, stands.format(**here))
+    for there, here in stands_for.items():
+        word = word.replace(there, here)
     word = "graph" if word == "DIR" else word  # a new folder of ragtune graph
     word = word.split("|")[0] if re.fullmatch(r"\w+(\|\w+)+", word) else word  # one of several
     if re.search("=FOLDER|reranker.model=MODEL|cross-encoder/", word):  # only where needed: to make it takes torch

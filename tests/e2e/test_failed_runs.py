@@ -1,16 +1,12 @@
 """A run whose reranker is dead says so, exits with 1, keeps what it has, and is mended by resuming."""
 
 import json
-import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from command_line import ROOT
 from llm_server import Fault
 
 Main = Callable[..., SimpleNamespace]
@@ -92,14 +88,3 @@ def test_a_component_that_ends_the_program_is_no_success(main: Main, tiny: list[
     ended = main(*tiny, "reranker._target_=misbehaving.Quitter")
     assert ended.code == 1
     assert ended.err.splitlines()[-1].startswith("error: a component ended the program: SystemExit(0)")
-
-
-def test_a_reader_that_closes_the_pipe_is_told_nothing_of_components(
-    environment: dict[str, str], tiny: list[str], tmp_path: Path
-) -> None:
-    command = shlex.join([sys.executable, str(ROOT / "run.py"), *tiny, "tracking=none", "hydra.run.dir=out"])
-    ended = subprocess.run(  # the reader is gone before the table is printed
-        ["bash", "-c", f"{command} | true"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
-    assert ended.stderr == ""
-    assert (tmp_path / "out" / "summary.json").is_file()

@@ -51,59 +51,36 @@ def call(tiny_dataset: list[str], dsn: str, capfd: pytest.CaptureFixture[str]) -
     return call
 
 
-@pytest.fixture
-def job(main: Run, tiny: list[str]) -> Run:
-    arguments = [one for one in tiny if not one.startswith("retriever")]
-
-    def run_job(*more: str) -> SimpleNamespace:
-        _load_dataset.cache_clear()
-        return main(*arguments, "retriever=postgres", *more)
-
-    return run_job
-
-
 def stored(dsn: str, name: str, dims: int = 256) -> StoreCounts:
     with PostgresDatabase(dsn) as database:
         return database.open(name, HashingEmbedder(dims)).counts()
 
 
-def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, folder: Path) -> None:
+def test_a_parallel_sweep_runs_on_what_was_ingested(run: Run, folder: Path) -> None:
     """With the defaults: an embedded server below results/, started and stopped by whoever uses it."""
     made = run("dataset=demo", "store=postgres", script="scripts/ingest.py", cwd=folder)
     assert (made.code, made.err) == (0, "")
     assert "341 documents (0 unchanged, 0 without text, 0 pruned), 341 chunks: 341 inserted, 0 updated" in made.out
-
-    ended = run("retriever=postgres", "estimator=uncertainty", "budget=tight", "tracking=none", cwd=folder)
-    assert (ended.code, ended.err) == (0, "")
-    summary = json.loads((Path(ended.lines[-1]) / "summary.json").read_text())
-    assert 900 < summary["cost"]["charged"]["docs"] <= 50 * 20  # some queries have fewer lexical matches
-    assert summary["tags"]["retriever"] == "postgres"
     assert not (folder / "results" / "postgres" / "pgdata" / "postmaster.pid").exists()
 
     parallel = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tracking=none", "hydra.sweep.dir=sweep"]
     swept = run("-m", "retriever=postgres", "estimator=baseline", "budget=zero,tight", *parallel, cwd=folder)
     assert (swept.code, swept.err) == (0, "")
+    summary = json.loads((folder / "sweep" / "1" / "summary.json").read_text())
+    assert 900 < summary["cost"]["charged"]["docs"] <= 50 * 20  # some queries have fewer lexical matches
+    assert summary["tags"]["retriever"] == "postgres"
     assert not (folder / "results" / "postgres" / "pgdata" / "postmaster.pid").exists()
-
-
-@pytest.fixture
-def slow(tiny_dataset: list[str], tmp_path: Path, dsn: str) -> SimpleNamespace:
-    """An ingestion of a batch for each document, and where it logs what it embedded."""
-    options = ["embedder._target_=misbehaving.SlowEmbedder", "batch=1", "collection=tiny"]
-    environment = {"EMBED_LOG": str(tmp_path / "log"), "RAGTUNE_DSN": dsn}
-    return SimpleNamespace(
-        arguments=[*tiny_dataset, *options],
-        options={"script": "scripts/ingest.py", "cwd": tmp_path, **environment},
-        log=tmp_path / "log",
-    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_ingestion_goes_on_where_it_was(
-    slow: SimpleNamespace, start: Run, run_here: Run, dsn: str, tmp_path: Path, number: int
+    tiny_dataset: list[str], start: Run, run_here: Run, dsn: str, tmp_path: Path, number: int
 ) -> None:
-    process = start(*slow.arguments, **slow.options, HANG_AT="anchor")
-    wait_until(lambda: process.poll() is not None or (slow.log.exists() and "anchor" in slow.log.read_text()))
+    slow = [*tiny_dataset, "embedder._target_=misbehaving.SlowEmbedder", "batch=1", "collection=tiny"]
+    log = tmp_path / "log"
+    options = {"script": "scripts/ingest.py", "cwd": tmp_path, "EMBED_LOG": str(log), "RAGTUNE_DSN": dsn}
+    process = start(*slow, **options, HANG_AT="anchor")
+    wait_until(lambda: process.poll() is not None or (log.exists() and "anchor" in log.read_text()))
     os.killpg(process.pid, number)
     _, err = process.communicate(timeout=HANG_S)
     if number == signal.SIGINT:
@@ -112,13 +89,13 @@ def test_an_interrupted_ingestion_goes_on_where_it_was(
     kept = stored(dsn, "tiny")
     assert kept.documents == 4  # the batches before
 
-    slow.log.unlink()
-    resumed = run_here(*slow.arguments, **{**slow.options, "RAGTUNE_CACHE": str(tmp_path / "no vectors here")})
+    log.unlink()
+    resumed = run_here(*slow, **{**options, "RAGTUNE_CACHE": str(tmp_path / "no vectors here")})
     assert (resumed.code, resumed.err) == (0, "")
     assert stored(dsn, "tiny") == StoreCounts(documents=11, chunks=11)
     left = 11 - kept.chunks
     assert f"12 documents (4 unchanged, 1 without text, 0 pruned), 11 chunks: {left} inserted" in resumed.out
-    embedded = slow.log.read_text().splitlines()
+    embedded = log.read_text().splitlines()
     assert len(embedded) <= left  # the duplicate is embedded once
     assert not any("The heart pumps" in text for text in embedded)
 
@@ -149,6 +126,7 @@ def test_a_changed_document_is_replaced_and_one_that_is_gone_is_pruned_if_asked(
         (["collection=not a name"], "collection name='not a name'"),
         (["+whatever=1"], "unknown option 'whatever': allowed are dataset, store, embedder, collection"),
         (["store.dsn=postgresql://["], "dsn"),
+        (["--prune"], "--prune: allowed with folders only; the options of datasets are NAME=VALUE"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(call: Run, dsn: str, arguments: list[str], said: str) -> None:
@@ -169,8 +147,9 @@ def test_a_server_that_is_not_there_is_exit_code_1_without_its_password(call: Ru
 
 
 def test_a_collection_that_does_not_serve_the_job_is_refused_with_what_to_do(
-    call: Run, job: Run, collection: Path
+    call: Run, main: Run, tiny: list[str], collection: Path
 ) -> None:
+    common = [*(one for one in tiny if not one.startswith("retriever")), "retriever=postgres"]
     rows = (collection / "corpus.jsonl").read_text().splitlines(keepends=True)
     (collection / "corpus.jsonl").write_text("".join(rows[:6]))
     call("collection=tiny")
@@ -182,7 +161,8 @@ def test_a_collection_that_does_not_serve_the_job_is_refused_with_what_to_do(
         (["retriever.collection=tiny"], "'tiny' lacks 5 documents of the dataset and has 0 others, e.g. 'bread-2'"),
         (["retriever.collection=tiny", "dataset.path=${shipped:}"], "has 6 others, e.g."),
     ):
-        refused = job(*arguments)
+        _load_dataset.cache_clear()
+        refused = main(*common, *arguments)
         assert refused.code == 2
         assert said in refused.err
         assert len(refused.err.splitlines()) == 1

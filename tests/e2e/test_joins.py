@@ -14,7 +14,7 @@ from command_line import ROOT
 
 from experiments.commands import advise, compare, study
 from experiments.publish.files import read_summary
-from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.core.errors import ConfigError
 from ragtune.data.runs.runfile import read_run
 
 DEMO = ROOT / "datasets" / "demo"
@@ -93,8 +93,9 @@ def test_advice_without_any_quality_says_how_many_queries_have_candidates(tmp_pa
     found = {line.split()[2] for line in (tmp_path / "two.run").read_text().splitlines()}
     other = next(doc_id for doc_id in scores.doc_ids if doc_id not in found)
     (tmp_path / "qrels.tsv").write_text("".join(f"{query_id}\t{other}\t1\n" for query_id in scores))
-    said = refused(tmp_path, "retriever=runs", paths, f"+dataset.qrels={tmp_path / 'qrels.tsv'}")
-    assert said.endswith("there is no quality to keep; 48 of 50 queries have no candidates")
+    said = "there is no quality to keep; 48 of 50 queries have no candidates$"
+    with pytest.raises(ConfigError, match=said):
+        call(advise, "retriever=runs", paths, f"+dataset.qrels={tmp_path / 'qrels.tsv'}", "--jobs", "1")
 
 
 def test_a_comparison_repeats_what_its_runs_lack(
@@ -123,18 +124,6 @@ def test_a_study_repeats_what_its_collections_lack(
     for _ in range(2):  # replayed, and from the finished cells
         assert call(study, "--config", str(grid), "--out", str(tmp_path / "out")) == 0
         assert f"warning: two: {GAP}" in capsys.readouterr().out
-
-
-def refused(tmp_path: Path, *options: str) -> str:
-    with pytest.raises((ConfigError, DatasetError)) as error:
-        call(advise, *options, "--jobs", "1", "--out", str(tmp_path / "out"))
-    return str(error.value)
-
-
-def test_advice_and_study_refuse_what_has_nothing_in_common(tmp_path: Path) -> None:
-    said = refused(tmp_path, "retriever=runs", write_run(tmp_path / "x.run", 9, form="topic-{}"))
-    assert "none of the 50 judged queries" in said
-    assert "one has 'topic-' before it" in said
 
 
 @pytest.mark.parametrize(

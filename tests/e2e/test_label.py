@@ -155,20 +155,20 @@ def test_bad_input_is_one_line(label: Label, words: list[str], told: str) -> Non
 def test_advice_follows_the_labels(label: Label) -> None:
     """The demo's own judgments say that its reranker helps; turned round, that it harms."""
     judged = read_qrels(ROOT / "datasets/demo/qrels/test.tsv")
-    half = "dataset.every=2"
+    half = ("dataset.every=2", "retrieval.original_query_depth=30")
     for out, turned in (("good", False), ("bad", True)):
-        label(half, "--csv", f"{out}.csv", "--labels", "200", out=out)
+        label(*half, "--csv", f"{out}.csv", "--labels", "200", out=out)
         rows = sheet(f"{out}.csv")
         for row in rows:
             grade = judged.get(row["query_id"], {}).get(row["doc_id"], 0)
             row["grade"] = str(2 * (grade == 0) if turned else min(grade, 3))
         save(f"{out}.csv", rows)
-        label(half, "--csv", f"{out}.csv", out=out)
+        label(*half, "--csv", f"{out}.csv", out=out)
     assert decision(Path("good"))["decision"]["verdict"] == "helps"
     assert decision(Path("bad"))["decision"]["verdict"] == "harms"
 
     def advise(*words: str) -> SimpleNamespace:
-        return label(half, *words, "--jobs", "1", command="advise", out="advice")
+        return label(*half, *words, "--jobs", "1", command="advise", out="advice")
 
     good = advise("dataset.qrels=good/qrels.tsv")
     assert good.code == 0, good.err

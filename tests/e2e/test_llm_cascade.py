@@ -17,7 +17,7 @@ Main = Callable[..., SimpleNamespace]
 
 KEY = "sk-canary-7f3a9c51d2"
 PASSWORD = "canary-password-88"
-EVERY = 1 if "CHAOS_EXAMPLES" in os.environ else 8
+EVERY = 1 if "CHAOS_EXAMPLES" in os.environ else 16
 QUERIES = len(range(0, 200, EVERY))
 SUBJECTS = ["heart", "blood", "salt", "ship", "rope", "bread", "honey", "tea", "star", "anchor"]
 VERBS = ["lowers", "raises", "ties", "bakes", "heals", "warms", "mends", "feeds", "moves", "lights"]
@@ -85,7 +85,7 @@ def traces_of(ended: SimpleNamespace) -> Iterator[list[dict[str, Any]]]:
 
 
 @pytest.fixture
-def cascade(tiny: list[str], tiny_cross_encoder: str, tmp_path: Path) -> list[str]:
+def in_cascade(tiny: list[str], tiny_cross_encoder: str, llm_server: Any, tmp_path: Path) -> list[str]:
     """Overrides: a cross-encoder explores, a language model judges the likely winners."""
     return [
         *tiny,
@@ -98,14 +98,9 @@ def cascade(tiny: list[str], tiny_cross_encoder: str, tmp_path: Path) -> list[st
         "reranker.device=cpu",
         "reranker.usd_per_1k_tokens=0.0001",
         "+reranker@rerankers.llm=llm_pointwise",
-        *llm("rerankers.llm.llm", cache_dir=tmp_path / "record"),
+        *llm("rerankers.llm.llm", cache_dir=tmp_path / "record", base_url=llm_server.url),
         "budget=unlimited",
     ]
-
-
-@pytest.fixture
-def in_cascade(cascade: list[str], llm_server: Any) -> list[str]:
-    return [*cascade, f"rerankers.llm.llm.base_url={llm_server.url}"]
 
 
 def test_the_cascade_runs_under_one_budget_and_its_curve_shows_tokens_and_money(

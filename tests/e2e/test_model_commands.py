@@ -64,21 +64,6 @@ def test_what_cannot_be_compared_is_refused(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--model", "any", "--dtype", "fp8"], "reranker dtype='fp8': allowed are fp32, bfloat16, int8, auto"),
-        (["--model", "any", "--backend", "tpu"], "reranker backend='tpu': allowed are torch, onnx"),
-        (["--model", "http://localhost:9", "--dtype", "int8"], "--dtype: allowed where --model is a model, not an"),
-    ],
-)
-def test_serve_refuses_types_that_a_model_does_not_have(
-    capsys: pytest.CaptureFixture[str], options: list[str], message: str
-) -> None:
-    assert main(["serve", "--port", "0", "--store", "memory", *options]) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_recorded_scores_and_judgments_become_a_file_that_serve_takes(
     environment: dict[str, str],
     tmp_path: Path,

@@ -47,11 +47,6 @@ def box(page: Any) -> str:
     return str(page.locator(".st-key-super_prompt code").inner_text())
 
 
-def expect_in_box(page: Any, text: str) -> None:
-    """Wait for a text in the prompt: the page draws its boxes one after the other, ticks before texts."""
-    page.locator(".st-key-super_prompt code").filter(has_text=text).wait_for()
-
-
 def expect_done(page: Any, name: str) -> None:
     page.get_by_role("button", name=f"✓ {name.replace('_', ' ')}", exact=True).wait_for()
 
@@ -83,4 +78,4 @@ def test_an_uploaded_file_is_found_and_a_binary_one_is_refused(page: Any) -> Non
     page.get_by_role("button", name="Auto").click()
     expect_done(page, ORDER[-1])
     page.get_by_text("zebra.md#0").first.wait_for()
-    expect_in_box(page, "Zebras sleep standing in the savanna.")
+    page.locator(".st-key-super_prompt code", has_text="Zebras sleep standing in the savanna.").wait_for()

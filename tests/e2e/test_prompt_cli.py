@@ -40,9 +40,9 @@ def call(environment: dict[str, str], tmp_path: Path) -> Call:
     cwd = tmp_path / "cwd"
     cwd.mkdir()
 
-    def run(*arguments: Any, stdin: bytes = b"", **env: str) -> SimpleNamespace:
+    def run(*arguments: Any, stdin: bytes = b"") -> SimpleNamespace:
         command = [sys.executable, "-m", "ragtune", "prompt", *map(str, arguments), "--reranker", "none"]
-        variables = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **env}
+        variables = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
         ended = subprocess.run(command, cwd=cwd, env=variables, input=stdin, capture_output=True, timeout=HANG_S)
         return SimpleNamespace(code=ended.returncode, out=ended.stdout, err=ended.stderr.decode("utf-8", "replace"))
 
@@ -90,25 +90,28 @@ def test_without_a_model_the_documents_own_terms_rerank_and_what_is_attached_bea
     assert all(chunk_id.startswith("sourdough-") for chunk_id in sp.final_selection_ids[:5])
 
 
-def test_json_is_the_whole_super_prompt_and_the_same_bytes_every_time(call: Call, notes: Path) -> None:
-    first, second = (call(PROMPT, "--corpus", notes, "--auto", "--json") for _ in range(2))
-    assert first.out == second.out
-    sp = SuperPrompt.from_json(first.out.decode())
+def test_json_is_the_whole_super_prompt_and_the_same_bytes_every_time(call: Call, call_here: Call, notes: Path) -> None:
+    given = (PROMPT, "--corpus", notes, "--auto", "--json")
+    first, second = call(*given).out.decode(), call_here(*given, "--reranker", "none").out
+    assert first == second
+    sp = SuperPrompt.from_json(first)
     assert sp.stage == "a5"
     assert sp.final_selection_ids == sp.views_by_stage["a4"]
     assert len(sp.extras["costs"]) == 8
     assert "ms" not in sp.extras["costs"][0]
 
 
-def test_a_service_that_fails_is_one_line_and_exit_code_1(call: Call, notes: Path, llm_server: Any) -> None:
+def test_a_service_that_fails_is_one_line_and_exit_code_1(
+    call_here: Call, notes: Path, llm_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from llm_server import Fault
 
+    monkeypatch.setenv("SOME_KEY", "secret-of-the-test")
     llm_server.faults += [Fault("unauthorized")] * 9
     model = ["--llm-model", "m", "--llm-base-url", llm_server.url]
     model += ["--set", "llm.mode=live", "--set", "llm.api_key_env=SOME_KEY"]
-    ended = call(PROMPT, "--corpus", notes, "--auto", *model, SOME_KEY="secret-of-the-test")
-    assert ended.code == 1
-    assert ended.out == b""
+    ended = call_here(PROMPT, "--corpus", notes, "--auto", *model)
+    assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("error: A2_PromptShaper failed")
     assert ended.err.count("\n") == 1
     assert "secret-of-the-test" not in ended.err

@@ -1,4 +1,4 @@
-"""``ragtune serve --model`` as a process, with a real cross-encoder, as its page says."""
+"""``ragtune serve --model`` with a real cross-encoder, as its page says."""
 
 import json
 import re
@@ -6,9 +6,10 @@ import shlex
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,10 +20,9 @@ from patience import HANG_S, wait_until
 from serve_process import serving, serving_here
 
 from ragtune.cli.main import main
+from ragtune.facade.reranker import BudgetedReranker
 
 ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared"
-MODEL = SHARED / "models" / "ce-minilm-nfcorpus-scifact"
 PAGE = (ROOT / "docs" / "howto" / "rerank-server.md").read_text(encoding="utf-8")
 SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL))
 DOCUMENTS = ["Ships have sails.", "Statins lower cholesterol.", "Aspirin thins blood.", "Cholesterol is a lipid."]
@@ -35,8 +35,9 @@ def pages(tiny_cross_encoder: str, tmp_path_factory: pytest.TempPathFactory) -> 
     options, data = command[2:], tmp_path_factory.mktemp("pages") / "data"
     for name, value in (("--port", "0"), ("--model", tiny_cross_encoder)):
         options[options.index(name) + 1] = value
-    with serving(*options, XDG_DATA_HOME=str(data), RAGTUNE_DSN="postgresql://127.0.0.1:1/x") as server:
-        yield SimpleNamespace(server=server, data=data)
+    places = {"XDG_DATA_HOME": str(data), "RAGTUNE_DSN": "postgresql://127.0.0.1:1/x"}
+    with redirect_stderr(StringIO()) as said, serving_here(*options, "--dtype", "fp32", **places) as server:
+        yield SimpleNamespace(server=server, data=data, said=said)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
@@ -45,8 +46,8 @@ def test_the_pages_lines_are_answered_as_it_says(pages: SimpleNamespace, tiny_cr
     asked = re.findall(r"^curl (?:'[^']*'|[^'\n])*", SHELL, flags=re.MULTILINE)
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     assert len(asked) == SHELL.count("curl ") == 3
-    assert server.process.stderr.readline() == f"ragtune: loading {tiny_cross_encoder}\n"
-    assert any(re.search(r"loading .+ took [.\d]+ s\n", line) for line in server.process.stderr)
+    assert pages.said.getvalue().startswith(f"ragtune: loading {tiny_cross_encoder}\n")
+    assert re.search(r"loading .+ took [.\d]+ s\n", pages.said.getvalue())
     answers = [
         subprocess.run(
             ["curl", "-sS", "--fail", *shlex.split(line.replace("http://localhost:8080", server.url))[1:]],
@@ -69,9 +70,15 @@ def test_the_pages_lines_are_answered_as_it_says(pages: SimpleNamespace, tiny_cr
     assert len(page["found"].results) == 2
 
 
-def test_no_store_is_opened_before_a_collection_is_asked_for(pages: SimpleNamespace) -> None:
+def test_it_ranks_as_the_library_does_and_opens_no_store_before_a_collection_is_asked_for(
+    pages: SimpleNamespace, tiny_cross_encoder: str
+) -> None:
     server = pages.server
-    server.rank("what sails", DOCUMENTS)
+    found = server.rank("what sails", DOCUMENTS)["results"]
+    here = BudgetedReranker(tiny_cross_encoder, docs=20, policy="fixed_depth").rank("what sails", DOCUMENTS)
+    scores = {one.index: one.score for one in here}
+    assert len({round(score, 5) for score in scores.values()}) > 1
+    assert {one["index"]: one["relevance_score"] for one in found} == pytest.approx(scores, abs=1e-6)
     assert server.ask("GET", "/")[1]["rerank"]["rerank_v2"] == "/v2/rerank"
     assert server.ask("GET", "/readyz") == (200, {"status": "ok"})
     assert server.ask("POST", "/v1/normalize", {"content": "a"})[0] == 200
@@ -83,27 +90,6 @@ def test_no_store_is_opened_before_a_collection_is_asked_for(pages: SimpleNamesp
 def shape(answer: Any) -> Any:
     """The names of all fields, in order."""
     return {name: shape(value) for name, value in answer.items()} if isinstance(answer, dict) else None
-
-
-@pytest.mark.shared
-@pytest.mark.skipif(not MODEL.is_dir(), reason="the models beside the checkout (../shared) are absent")
-def test_a_trained_cross_encoder_ranks_as_in_the_library_and_sigterm_ends_the_server_within_a_call() -> None:
-    from ragtune.facade.reranker import BudgetedReranker
-
-    documents = [f"{'word ' * 150}{i}" for i in range(400)]
-    with ThreadPoolExecutor(3) as clients:
-        with serving("--store", "memory", "--model", str(MODEL), "--dtype", "fp32") as server:
-            found = server.rank("what lowers lipids", DOCUMENTS)["results"]
-            asked = [clients.submit(server.rank, f"{i}", documents) for i in range(3)]
-            time.sleep(0.5)
-        answers = [one.result(HANG_S) for one in asked]
-        assert [len(one["results"]) for one in answers] == [400] * 3
-        assert (
-            sum(len(one["ragtune"]["reranked"]) for one in answers) < 1200
-        )  # the server did not score them to the end
-    here = BudgetedReranker(str(MODEL), docs=10, policy="fixed_depth").rank("what lowers lipids", DOCUMENTS)
-    assert [one["index"] for one in found] == [one.index for one in here]
-    assert [one["relevance_score"] for one in found] == pytest.approx([one.score for one in here], abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +193,9 @@ WRONG = {
         "allowed is MODEL NAME=VALUE ..., with numbers for usd_per_search_unit",
     ),
     "fallback_name": (["--model", "http://127.0.0.1:1", "--fallback", ""], "--fallback : cannot be read (no model)"),
+    "dtype": (["--model", "any", "--dtype", "fp8"], "reranker dtype='fp8': allowed are fp32, bfloat16, int8, auto"),
+    "backend": (["--model", "any", "--backend", "tpu"], "reranker backend='tpu': allowed are torch, onnx"),
+    "dtype_of_address": (["--model", "http://localhost:9", "--dtype", "int8"], "--dtype: allowed where --model is a"),
     "fallback": (["--model", "http://127.0.0.1:1", "--fallback", "x 'open"], "x 'open: cannot be read (No closing"),
 }
 

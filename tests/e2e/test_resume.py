@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from command_line import finish, finished_queries
 from patience import wait_until
@@ -173,24 +174,11 @@ def test_a_damaged_summary_is_refused_and_left_alone(main: Run, tiny: list[str],
     assert list(refused.cwd.rglob("*")) == []
 
 
-def children(pid: int) -> list[int]:
-    """Processes whose parent is ``pid``."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # it has just ended
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(stat.parent.name))
-    return found
-
-
-def is_running(pid: int) -> bool:
+def has_ended(process: psutil.Process) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_sigterm_leaves_a_sweep_a_killed_parent_and_a_partial_table(
@@ -220,8 +208,8 @@ def test_sigterm_leaves_a_sweep_a_killed_parent_and_a_partial_table(
 
 def test_joblibs_workers_end_when_their_driver_is_killed(hanging: Callable[..., subprocess.Popen[str]]) -> None:
     process = hanging("executor=joblib", "executor.n_jobs=2", "executor.shards_per_job=2")
-    workers = children(process.pid)
+    workers = psutil.Process(process.pid).children()
     assert len(workers) >= 2
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    wait_until(lambda: not any(map(is_running, workers)))
+    wait_until(lambda: all(map(has_ended, workers)))

@@ -135,14 +135,11 @@ def test_what_the_reranker_fails_on_is_named_and_costs_nothing_else(
     assert not list(tmp_path.glob("u.run*"))
 
 
-def _config(collection: Path, *more: str) -> dict:
-    return compose(["dataset=beir", f"dataset.path={collection}", "estimator=baseline", *more])
-
-
 def test_a_tables_times_are_those_of_the_model_whatever_the_cache_holds(
     collection: Path, tiny_cross_encoder: str, tmp_path: Path, private_cache: Path
 ) -> None:
-    live = _config(collection, "reranker=cross_encoder", f"reranker.model={tiny_cross_encoder}")
+    chosen = ["dataset=beir", f"dataset.path={collection}", "estimator=baseline", "reranker=cross_encoder"]
+    live = compose([*chosen, f"reranker.model={tiny_cross_encoder}"])
     totals = []
     for name in ("live", "cached"):
         table = tmp_path / f"{name}.parquet"

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult
 from patience import HANG_S, wait_until
-from serve_process import COMMAND, Served, environment, serving, serving_here
+from serve_process import COMMAND, environment, serving, serving_here
 from web_pages import NEEDS_CHROMIUM, browser_page
 
 from ragtune.cli.main import main
@@ -32,12 +32,6 @@ def databases(folder: Path) -> list[int]:
             if process.info["name"] == "postgres" and Path(process.cwd()).is_relative_to(folder):
                 found.append(process.pid)
     return found
-
-
-def fill(server: Served) -> None:
-    assert server.ask("POST", "/v1/collections", {"collection": "tea"})[0] == 200
-    status, counts = server.ask("POST", "/v1/ingest", {"collection": "tea", "documents": DOCUMENTS})
-    assert (status, counts["inserted"]) == (200, 2)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +86,9 @@ def test_the_embedded_database_stops_with_the_server_and_keeps_what_it_was_given
     data_dir = folder / "with a blank"
     with serving("--data-dir", str(data_dir)) as server:
         assert server.ask("GET", "/readyz") == (200, {"status": "ok"})
-        fill(server)
+        assert server.ask("POST", "/v1/collections", {"collection": "tea"})[0] == 200
+        status, counts = server.ask("POST", "/v1/ingest", {"collection": "tea", "documents": DOCUMENTS})
+        assert (status, counts["inserted"]) == (200, 2)
         assert databases(data_dir)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(HANG_S) == 0

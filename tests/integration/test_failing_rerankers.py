@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +64,21 @@ class Flaky(WrappedReranker):
         return random.Random("\x00".join(what)).random() < self._rate
 
 
-def flaky_session(config: dict[str, Any], rate: float, loses: str = "batches") -> Session:
-    session = build_session(config)
+@cache
+def made(*overrides: str) -> tuple[dict[str, Any], Session]:
+    config = compose([*overrides, "tracking=none", "failures.requests_in_a_row=100000"])
+    return config, build_session(config)
+
+
+def flaky_session(config: dict[str, Any], session: Session, rate: float, loses: str = "batches") -> Session:
     rerankers = {name: Flaky(reranker, rate, loses) for name, reranker in session.rerankers.items()}
     return replace(session, controller=controller_of(config, session.parts, rerankers))
 
 
 def qualities(name: str, policy: str, rate: float, loses: str = "batches") -> tuple[float, ...]:
     """Mean nDCG@10 of the first stage, of the policy's order before its first batch, and of its answers."""
-    config = compose([*COLLECTIONS[name], *POLICIES[policy], "tracking=none", "failures.requests_in_a_row=100000"])
-    session = flaky_session(config, rate, loses)
+    config, session = made(*COLLECTIONS[name], *POLICIES[policy])
+    session = flaky_session(config, session, rate, loses)
     dataset = session.dataset
     rankings: list[dict[str, Sequence[str]]] = [{}, {}, {}]
     for query_id in dataset.judged:
@@ -124,7 +130,7 @@ def test_where_all_batches_fail_the_order_is_the_one_before_the_first_batch() ->
 
 def test_lost_documents_leave_the_answer_only_where_that_is_asked_for() -> None:
     config = compose([*COLLECTIONS["demo"], *POLICIES["uncertainty"], "tracking=none", "failures.keep_unscored=false"])
-    session = flaky_session(config, 0.5)
+    session = flaky_session(config, build_session(config), 0.5)
     query_id = session.dataset.judged[0]
     output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
     assert output.dropped

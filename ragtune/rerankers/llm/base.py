@@ -185,15 +185,17 @@ class LLMReranker(BaseReranker):
         """Scores in [0, 1] of the judged documents; ``items`` are in their current order, best first."""
 
     def _shown(self, item: PoolItem) -> str:
-        last = next(islice(token_spans(item.content), self.max_doc_tokens - 1, None), None)
-        return item.content if last is None else item.content[: last[1]]
+        if count_tokens(item.content) < self.max_doc_tokens:
+            return item.content
+        _, end = next(islice(token_spans(item.content), self.max_doc_tokens - 1, None))
+        return item.content[:end]
 
-    def _render(self, context: RAGtuneContext, values: Mapping[str, object]) -> Conversation:
-        return tuple(self._prompts.render(self.prompt, {"query": fence(context.query, "query"), **values}))
+    def _render(self, query: str, values: Mapping[str, object]) -> Conversation:
+        return tuple(self._prompts.render(self.prompt, {"query": fence(query, "query"), **values}))
 
     def _comparison(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Conversation:
         documents = fence_all([self._shown(item) for item in items], "document")
-        return self._render(context, {"documents": documents, "n": len(items)})
+        return self._render(context.query, {"documents": documents, "n": len(items)})
 
     def _at_most(self, items: Sequence[PoolItem], context: RAGtuneContext, shown: int, calls: int) -> CostObject:
         """So many comparisons of ``shown`` documents each, at the price of the longest ones."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError, LLMError
@@ -33,12 +34,11 @@ class LLMPointwiseReranker(LLMReranker):
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """A full answer on every text."""
-        conversations = dict.fromkeys(self._conversation(item, context) for item in items)
-        prices = [self.llm.expected_cost(c, max_tokens=self.max_answer_tokens) for c in conversations]
+        prices = [self._price(context.query, text) for text in dict.fromkeys(map(self._shown, items))]
         return together(prices, self.llm.concurrency).model_copy(update={"docs": len(items)})
 
     def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
-        questions = [Question(self._conversation(item, context), [item]) for item in items]
+        questions = [Question(self._conversation(context.query, self._shown(item)), [item]) for item in items]
         outcomes = interview.ask(questions, Grade)
         scores = {}
         for item, outcome in zip(items, outcomes, strict=True):
@@ -48,8 +48,12 @@ class LLMPointwiseReranker(LLMReranker):
                 scores[item.doc_id] = self.calibration[outcome.parsed.grade]
         return scores
 
-    def _conversation(self, item: PoolItem, context: RAGtuneContext) -> Conversation:
-        return self._render(context, {"document": fence(self._shown(item), "document")})
+    @lru_cache(maxsize=4096)  # noqa: B019 -- of recent texts: the size of a batch is found by pricing several
+    def _price(self, query: str, text: str) -> CostObject:
+        return self.llm.expected_cost(self._conversation(query, text), max_tokens=self.max_answer_tokens)
+
+    def _conversation(self, query: str, text: str) -> Conversation:
+        return self._render(query, {"document": fence(text, "document")})
 
 
 def _calibration(scores: Sequence[float] | None) -> tuple[float, ...]:

@@ -84,7 +84,8 @@ class _Heap:
         return order
 
     def _sift(self, parent: int) -> None:
-        while len(family := _family(parent, self._children, len(self._items))) > 1:
+        while children := range(self._children * parent + 1, len(self._items))[: self._children]:
+            family = [parent, *children]
             winner = family[self._best([self._items[i] for i in family])]
             if winner == parent:
                 return
@@ -96,10 +97,6 @@ def most_calls(n: int, top_k: int, children: int) -> int:
     """Return the most questions of heap sort: every sift goes to the bottom."""
     build = sum(_depth(parent, children, n) for parent in range((n - 2) // children + 1))
     return build + sum(_depth(0, children, n - taken) for taken in range(1, min(top_k, n)))
-
-
-def _family(parent: int, children: int, size: int) -> list[int]:
-    return [parent, *range(children * parent + 1, min(children * (parent + 1) + 1, size))]
 
 
 def _depth(parent: int, children: int, size: int) -> int:

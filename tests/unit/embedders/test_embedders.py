@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.sparse import issparse
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.preprocessing import normalize
 
 import ragtune.embedders.tfidf as tfidf
 from ragtune.core.errors import ConfigError
@@ -121,6 +119,9 @@ TEXTS = (
 
 @pytest.mark.parametrize("texts", [TEXTS, [f"{text} tea" for text in TEXTS]], ids=["new words", "known words"])
 def test_columns_and_weights_are_those_of_scikit_learn(texts: Sequence[str]) -> None:
+    from sklearn.feature_extraction.text import HashingVectorizer
+    from sklearn.preprocessing import normalize
+
     hashing = HashingVectorizer(analyzer=terms, n_features=2**20, norm=None, alternate_sign=False)
     expected = hashing.transform(texts)
     expected.data = 1.0 + np.log(expected.data)

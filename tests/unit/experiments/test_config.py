@@ -67,12 +67,6 @@ def test_signals_are_chosen_one_or_several_and_beside_any_policy() -> None:
     assert [node["path"] for node in compose(twice)["signal"].values()] == ["a.run", "b.csv"]
 
 
-def test_a_policy_has_the_name_of_its_preset_everywhere() -> None:
-    names = sorted(file.stem for file in (CONF / "experiment").glob("*.yaml"))
-    found = {name: policy_name(compose([f"experiment={name}"])) for name in names}
-    assert found == {name: name for name in names} | {"uncertainty_vectors": "uncertainty"}  # a signal is no policy
-
-
 def test_the_command_line_wins_over_a_preset_whichever_comes_first() -> None:
     explicit = ["scheduler=one_shot", "assembler.ordering=final_score"]
     for overrides in (["experiment=gar", *explicit], [*explicit, "experiment=gar"]):

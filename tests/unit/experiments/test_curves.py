@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import permutation_test, ttest_rel
 
 from experiments.evaluate import significance
 from experiments.evaluate.curves import Curve, Steps, area, curve
@@ -95,12 +94,16 @@ def test_holm_matches_a_table_worked_out_by_hand_and_never_passes_one() -> None:
 
 
 def test_the_t_test_is_scipys() -> None:
+    from scipy.stats import ttest_rel
+
     rng = np.random.default_rng(1)
     ours, theirs = rng.random((30, 3)), rng.random((30, 3))
     assert paired_tests(ours - theirs, permutations=99, seed=0)[0] == pytest.approx(ttest_rel(ours, theirs).pvalue)
 
 
 def test_the_randomization_test_agrees_with_scipys_permutation_test() -> None:
+    from scipy.stats import permutation_test
+
     differences = np.random.default_rng(2).normal(0.3, 1.0, size=(40, 1))
     mine, again = (paired_tests(side, permutations=20_000, seed=0)[1][0] for side in (differences, -differences))
     assert mine == again

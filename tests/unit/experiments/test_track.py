@@ -22,8 +22,13 @@ from experiments.publish.track import ARTIFACTS, TRACKING_ERROR, MlflowTracking,
 
 
 @pytest.fixture
-def run_dir(tmp_path: Path, empty_store: Path, make_summary: Callable[..., Summary]) -> Path:
-    """The files of a run whose configuration has 250 options and whose curve has 1,500 steps, and a store."""
+def steps() -> int:
+    return 15
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path, empty_store: Path, make_summary: Callable[..., Summary], steps: int) -> Path:
+    """The files of a run whose configuration has 250 options and whose curve has so many steps, and a store."""
     (tmp_path / "db").mkdir()
     shutil.copy(empty_store, tmp_path / "db")
     folder = tmp_path / "sweep" / "0"
@@ -34,9 +39,9 @@ def run_dir(tmp_path: Path, empty_store: Path, make_summary: Callable[..., Summa
     tracking = {"_target_": "experiments.publish.track.MlflowTracking", "uri": store(tmp_path), "experiment": "tests"}
     (folder / "config.yaml").write_text(yaml.safe_dump({**options, "tracking": tracking}))
     write_summary(folder, make_summary(measures={"nDCG@10": 0.5, "P(rel=2)@5": 0.25}))
-    costs = {"tokens": range(0, 15000, 10), "usd": [i / 1000 for i in range(1500)]}
-    curve = {"documents": range(1500), **costs, "nDCG@10": [i / 1500 for i in range(1500)], "P(rel=2)@5": [0.1] * 1500}
-    pd.DataFrame(curve).to_csv(folder / "curve.csv", index=False)
+    measures = {"nDCG@10": [i / steps for i in range(steps)], "P(rel=2)@5": [0.1] * steps}
+    costs = {"tokens": range(0, 10 * steps, 10), "usd": [i / 1000 for i in range(steps)]}
+    pd.DataFrame({"documents": range(steps), **costs, **measures}).to_csv(folder / "curve.csv", index=False)
     return folder
 
 
@@ -54,6 +59,7 @@ def logged(run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Si
     return SimpleNamespace(tracking=tracking, client=client, parent=parent, run=client.get_run(run_id), folder=run_dir)
 
 
+@pytest.mark.parametrize("steps", [1500])
 def test_mlflow_gets_everything_that_the_files_hold(logged: SimpleNamespace) -> None:
     data = logged.run.data
     assert logged.run.info.status == "FINISHED"

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
 
 from ragtune import BudgetedReranker
 from ragtune.core.errors import ConfigError
@@ -153,6 +152,8 @@ def test_a_word_other_than_auto_is_refused_and_the_message_names_auto() -> None:
 
 def test_what_scores_have_chosen_says_nothing_of_the_reranker() -> None:
     """Found on TREC DL 2019: later batches are chosen by earlier scores, and took the trust from a useful reranker."""
+    from scipy.stats import spearmanr  # takes a second of every process that collects tests
+
     rng = np.random.default_rng(0)
     reranker = BudgetedReranker(lambda query, texts: [float(text) for text in texts], docs=20, trust="auto")
     heard: list[float | None] = []

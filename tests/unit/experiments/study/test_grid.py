@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from experiments.config.compose import compose
+from experiments.config.options import policy_name
+from experiments.config.paths import CONF
 from experiments.study.grid import FOLDER, CollectionEntry, PolicyEntry, composed, grid_of, load_grid
 from ragtune.core.errors import ConfigError
 
@@ -26,19 +29,25 @@ def raw() -> Callable[..., dict[str, Any]]:
     return make
 
 
-def test_every_shipped_configuration_is_valid_down_to_its_components() -> None:
+def test_every_shipped_configuration_is_valid_down_to_its_components_and_a_policy_has_the_name_of_its_preset() -> None:
     """Every collection and every policy once, if not every pair: they meet in the variables of the collection only."""
     seen: set[tuple[str, ...]] = set()
+    presets = sorted(file.stem for file in (CONF / "experiment").glob("*.yaml"))
+    names = {}
     for name in sorted(file.stem for file in FOLDER.glob("*.yaml")):
         grid = load_grid(name, ["data=/data"])
         collections = [one for one in grid.collections if tuple(one.overrides) not in seen] or grid.collections[:1]
         policies = [one for one in grid.policies if tuple(one.choices) not in seen] or grid.policies[:1]
         for i in range(max(len(collections), len(policies))):
             collection, policy = collections[i % len(collections)], policies[i % len(policies)]
-            assert composed(collection, policy, grid.seed)["budget"]["max_reranker_docs"] is None
+            config = composed(collection, policy, grid.seed)
+            assert config["budget"]["max_reranker_docs"] is None
+            names |= {preset: policy_name(config) for preset in presets if policy.choices == [f"experiment={preset}"]}
             seen |= {tuple(collection.overrides), tuple(policy.choices)}
         used = {one for policy in grid.policies for text in policy.choices for one in Template(text).get_identifiers()}
         assert all(used <= set(collection.variables) for collection in grid.collections)
+    names |= {preset: policy_name(compose([f"experiment={preset}"])) for preset in presets if preset not in names}
+    assert names == {name: name for name in presets} | {"uncertainty_vectors": "uncertainty"}  # a signal is no policy
 
 
 def test_a_collection_belongs_to_the_family_that_names_its_group_else_it_is_one_by_itself() -> None:
