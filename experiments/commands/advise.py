@@ -27,6 +27,7 @@ from typing import Any
 
 from experiments.commands import add_overrides
 from experiments.commands._recorded import SCORES, check_data_options, name_of, recorded
+from ragtune.cli.dispatch import refuse
 from ragtune.core.arguments import check_choice, check_count, check_number
 from ragtune.core.errors import ConfigError
 
@@ -93,9 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         config["dataset"]["sample"] = {"queries": arguments.max_queries, "seed": config["seed"]}
     dataset = load_dataset(config)
     require_queries(len(dataset.judged), judged=bool(dataset.qrels))
-    folder = arguments.out or Path(
-        "results", "advice", file_stem(arguments.log.stem if arguments.log else dataset.name)
-    )
+    folder = arguments.out or Path("results", "advice", file_stem(dataset.name))
     require_writable(folder)
     scored = recorded(config, folder, named, yes=arguments.yes)
     scores = None if scored is config else folder / SCORES
@@ -147,10 +146,9 @@ def _with_log(arguments: argparse.Namespace) -> list[str]:
     from experiments.report.study import file_stem
 
     if arguments.log is None:
-        if arguments.endpoint or arguments.dialect:
-            raise ConfigError("--endpoint and --dialect: allowed with --log; without it reranker=http has options")
+        refuse(arguments, ["endpoint", "dialect"], "with --log only; without it reranker=http has options")
         return list(arguments.overrides)
-    folder = arguments.out or Path("results", "advice", file_stem(arguments.log.stem))
+    folder = arguments.out = arguments.out or Path("results", "advice", file_stem(arguments.log.stem))
     require_writable(folder)
     seed = compose([one for one in arguments.overrides if name_of(one) == "seed"])["seed"]
     sample = write_sample(arguments.log, folder / FOLDER, arguments.max_docs, seed)
@@ -168,8 +166,8 @@ def _check(arguments: argparse.Namespace) -> None:
         check_count("--max-queries", arguments.max_queries, low=ENOUGH)
     if arguments.quality is not None and not 0.0 < check_number("--quality", arguments.quality) <= 1.0:
         raise ConfigError(f"--quality {arguments.quality}: allowed is a share above 0 and up to 1, e.g. 0.95")
-    if arguments.jobs != -1:
-        check_count("--jobs", arguments.jobs, low=1)
+    if arguments.jobs < 1 and arguments.jobs != -1:
+        raise ConfigError(f"--jobs={arguments.jobs}: allowed is a whole number >= 1, or -1 for one a core")
 
 
 def _replayed(overrides: Sequence[str], sample: Mapping[str, int] | None, scores: Path | None) -> list[str]:

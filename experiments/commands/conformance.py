@@ -20,17 +20,17 @@ changed decision or answer needs a new version of the specification.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
-from ragtune.core.errors import ConfigError, InputError, RagtuneError
+from ragtune.cli.dispatch import refuse
+from ragtune.core.errors import InputError, RagtuneError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--url", help="address of a running server, without /v1")
     parser.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds its API key")
-    parser.add_argument("--reranker", default="hashing", help="its name for 'hashing'; none: skip these cases")
+    parser.add_argument("--reranker", help="its name for 'hashing' (default); none: skip these cases")
     parser.add_argument("--update", action="store_true", help="record the current decisions")
     parser.add_argument("--update-canonical", action="store_true", help="record the current canonical answers")
 
@@ -40,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.conformance.canonical import pin_canonical
     from experiments.conformance.golden import pin
 
+    if arguments.url is None:
+        refuse(arguments, ["api_key_env", "reranker"], "with --url only")
     try:
         if arguments.update:
             pin()
@@ -64,21 +66,14 @@ def _check_target(given: argparse.Namespace) -> bool:
     from experiments.conformance.canonical import LibraryTarget
     from ragtune.canonical.conformance.suite import run_suite
     from ragtune.canonical.conformance.targets import RestTarget, Target
+    from ragtune.llm.credentials import named_key
 
     target: Target = LibraryTarget()
     if given.url is not None:
-        reranker = None if given.reranker == "none" else given.reranker
-        target = RestTarget(given.url, _api_key(given.api_key_env), reranker)
+        key = None if given.api_key_env is None else named_key("--api-key-env", given.api_key_env)
+        target = RestTarget(given.url, key, None if given.reranker == "none" else given.reranker or "hashing")
         target.call("list_collections", {})  # one clear error where no server answers
     report = run_suite(target)
     sys.stdout.writelines(f"{line}\n" for line in report.lines)
     sys.stdout.write(f"{report.summary}\n")
     return not report.failures
-
-
-def _api_key(variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    if not os.environ.get(variable):
-        raise ConfigError(f"--api-key-env {variable}: that environment variable is not set")
-    return os.environ[variable]

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from experiments.commands import add_overrides
+from ragtune.cli.dispatch import refuse
 
 KEPT = "nothing was kept: repeat the command"
 
@@ -34,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.publish.progress import progress_bar
     from experiments.replay.build import load_dataset
 
+    if arguments.kind != "dense":
+        refuse(arguments, ["model"], "with --kind dense only")
     corpus = load_dataset(compose(arguments.overrides)).corpus
     with progress_bar("building the graph", enabled=True) as update:
         cost = build_graph(corpus, arguments.out, update, arguments.kind, arguments.k, arguments.model or MINILM)

@@ -12,6 +12,7 @@ preset of RAGtune or an entry point of the group ragtune.policies. Without a nam
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", help="folder of the collections; default: the shipped collection")
     parser.add_argument("--out", type=Path, help="folder of the records; default: results/leaderboard[-demo]")
-    parser.add_argument("--date", help="goes into the records, e.g. 2026-11-28")
+    parser.add_argument("--date", metavar="YYYY-MM-DD", help="goes into the records")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise ConfigError("ragtune leaderboard show takes one folder with records")
         sys.stdout.write(f"{show(Path(arguments.names[0]))}\n")
         return 0
+    if arguments.date is not None and not re.fullmatch(r"\d{4}-\d\d-\d\d", arguments.date):
+        raise ConfigError(f"--date {arguments.date}: allowed is a day such as 2026-11-28")
     folder = arguments.out or Path("results", "leaderboard" if arguments.data else "leaderboard-demo")
     options = [word for word in arguments.names if "=" in word]
     recorder = Recorder(folder, arguments.data, options, arguments.date)

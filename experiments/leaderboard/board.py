@@ -38,6 +38,8 @@ def show(folder: Path) -> str:
     Records of other collections, inputs or budgets than fixed depth's are left out. All bytes of the page depend on the
     records alone: the milliseconds, which differ from run to run, are in ``cpu.js``.
     """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: there is no such folder")
     found = [file for file in sorted(folder.glob("*.json")) if not file.name.endswith(".cpu.json")]
     records = {file.stem: _read(file) for file in found}
     if REFERENCE not in records:
@@ -97,9 +99,8 @@ def _table(unit: str, records: Mapping[str, Any], cpu: Mapping[str, float]) -> T
         values = np.array([record["collections"][pair.name]["units"][unit]["area"] for record in own]).T / 10_000
         means[pair.name], apart = values.mean(axis=0), values - values[:, [at]]
         drawn[pair.name] = resampled_means(study, pair, np.hstack([values, apart]))
-        random = np.random.default_rng(
-            list(pair.group.encode())
-        )  # pairs of a collection share the signs of its queries
+        # Pairs of a collection share the signs of its queries.
+        random = np.random.default_rng(list(pair.group.encode()))
         flipped[pair.name] = (random.integers(0, 2, size=(PERMUTATIONS, len(values))) * 2 - 1) @ apart / len(values)
     families = means_by_family(pairs, means)
     mean, all_drawn, all_flipped = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.config.options import leaf
 from experiments.evaluate.files import whole
-from experiments.prepare.scoring import Order, ScoreJournal, ScorePlan, Scoring, manifest_of, require_price
+from experiments.prepare.scoring import Order, ScoreJournal, ScorePlan, Scoring, manifest_of
 from experiments.publish.folders import locked, note_missing, remove_if_empty, remove_new_empty
 from experiments.publish.progress import progress_bar
 from experiments.replay.build import build_session
@@ -20,6 +20,8 @@ from ragtune.core.errors import ConfigError, FailedRunError
 from ragtune.data.files.textfile import read_json
 
 DONE, FAILED = 0, 1
+
+Pair = tuple[str, str, float]
 
 _SHOWN_FAILURES = 5
 
@@ -59,22 +61,17 @@ def write_score_table(
             with progress_bar("counting", enabled=True) as update:
                 plan = scoring.plan(update)
             sys.stderr.write(f"{_plan_line(plan)}\n")
-            require_price(order, scoring.reranker, plan)
+            if order.max_usd is not None and plan.to_score and "usd" in plan.unknown:
+                price = "give one, e.g. reranker.usd_per_1k_tokens=PRICE"
+                raise ConfigError(f"--max-usd {order.max_usd}: nothing has a price: {price}")
             agree(plan)
-            return DONE if order.dry_run else _fill(scoring, plan, journal, config, order, ours)
+            return DONE if order.dry_run else _fill(scoring, plan, config, order, ours["fingerprint"])
     finally:
         remove_if_empty(partial)
         remove_new_empty()
 
 
-def _fill(
-    scoring: Scoring,
-    plan: ScorePlan,
-    journal: ScoreJournal,
-    config: Mapping[str, Any],
-    order: Order,
-    ours: Mapping[str, Any],
-) -> int:
+def _fill(scoring: Scoring, plan: ScorePlan, config: Mapping[str, Any], order: Order, fingerprint: str) -> int:
     in_a_row = config["failures"]["requests_in_a_row"]
     with progress_bar("scoring", enabled=True) as update:
         scoring.run(order, in_a_row, update, plan)
@@ -95,11 +92,11 @@ def _fill(
             **({"missing_pairs": missing} if missing else {}),
             "dataset": scoring.session.dataset.name,
             "source": "ragtune score",
-            "fingerprint": ours["fingerprint"],
+            "fingerprint": fingerprint,
         },
     )
     if not missing:
-        journal.remove()
+        scoring.journal.remove()
     return _tell(order.out, len(pairs), plan, scoring, sum(bool(each.scores) for each in found))
 
 
@@ -156,9 +153,6 @@ def _describe(reranker: Mapping[str, Any]) -> str:
 def of_scores(file: Path) -> list[str]:
     """Return overrides that replay a score table in place of a live reranker."""
     return ["reranker=replay", f"reranker.scores={file}"]
-
-
-Pair = tuple[str, str, float]
 
 
 def write_table(file: Path, pairs: Sequence[Pair], manifest: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from experiments.config.progress import Progress
 from experiments.replay.build import Session
 from experiments.replay.journal import JournalOf
 from experiments.report.prices import Work, prices_of
-from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
@@ -99,7 +99,7 @@ class Scoring:
         self.reranker: BaseReranker = session.rerankers["default"]
         self._pairs = pairs
         self._depth = depth
-        self._journal = journal
+        self.journal = journal
         self.paid = FREE
         self.failures: dict[str, tuple[int, str]] = {}
         self.stopped: str | None = None
@@ -138,7 +138,7 @@ class Scoring:
                 break
 
     def found(self) -> list[Scored]:
-        finished = self._journal.finished
+        finished = self.journal.finished
         return [finished[query_id] for query_id in self.session.dataset.queries if query_id in finished]
 
     def _queries(self) -> Iterator[tuple[RAGtuneContext, list[PoolItem]]]:
@@ -153,7 +153,7 @@ class Scoring:
                 yield context, [PoolItem.from_document(doc, rank, {}) for rank, doc in enumerate(found)]
 
     def _left(self, context: RAGtuneContext, items: list[PoolItem]) -> list[PoolItem]:
-        former = self._journal.finished.get(context.query_id)
+        former = self.journal.finished.get(context.query_id)
         return items if former is None else [item for item in items if item.doc_id not in former.scores]
 
     def _within(self, items: list[PoolItem], context: RAGtuneContext, order: Order) -> list[PoolItem]:
@@ -190,18 +190,10 @@ class Scoring:
         self.paid += actual.model_copy(update={"docs": unpaid})
         per_call = self.reranker.expected_cost([], context).latency_ms
         fresh = Scored(context.query_id, dict(scores), dict(cost.by_unit()), 1, per_call)
-        self._journal.append(fresh.after(self._journal.finished.get(context.query_id)))
+        self.journal.append(fresh.after(self.journal.finished.get(context.query_id)))
         if lost := len(items) - len(scores):
             self.failures[context.query_id] = (lost, "the reranker returned no usable score for them")
         return bool(scores)
-
-
-def require_price(order: Order, reranker: BaseReranker, plan: ScorePlan) -> None:
-    """Refuse a limit in dollars that could never bind."""
-    if order.max_usd is not None and plan.to_score and "usd" in plan.unknown:
-        raise ConfigError(
-            f"--max-usd {order.max_usd}: nothing has a price: give one, e.g. reranker.usd_per_1k_tokens=PRICE"
-        )
 
 
 def manifest_of(scored: Sequence[Scored], usd_is_known: bool) -> Mapping[str, Any]:

@@ -91,7 +91,7 @@ def tables_of(study: Study, collection: StudyCollection, cells: Any, policies: A
     if study.is_grid:
         for measure in [headline, *(m for m in study.measures[1:] if m.startswith("R@"))]:
             title = f"{measure}, by {study.noun} a query (hard limit)"
-            found.append(table(title, study.columns, _measure(study, cells, measure)))
+            found.append(table(title, study.columns, _measure(cells, measure)))
         for other in study.baselines[1:]:
             title = f"{headline} less that of {other.label} at the same budget"
             found.append(by_column(title, _beside(f"{headline}_vs_{other.name}", other.name)))
@@ -103,7 +103,7 @@ def tables_of(study: Study, collection: StudyCollection, cells: Any, policies: A
     found.append(
         by_column(
             f"Queries won / lost / tied against {reference}",
-            lambda row: "" if _is_itself(row, study) else f"{row['wins']}/{row['losses']}/{row['ties']}",
+            lambda row: "" if row.name[0] == study.reference else f"{row['wins']}/{row['losses']}/{row['ties']}",
         )
     )
     return [*found, *_costs(study, cells, by_column)]
@@ -120,11 +120,7 @@ def _costs(study: Study, cells: Any, by_column: Callable[[str, Callable[[Any], s
     return found
 
 
-def _is_itself(row: Any, study: Study) -> bool:
-    return bool(row.name[0] == study.reference)
-
-
-def _measure(study: Study, cells: Any, measure: str) -> Callable[[str, str], str]:
+def _measure(cells: Any, measure: str) -> Callable[[str, str], str]:
     real = cells[cells["kind"] != "ceiling"][measure].round(4).groupby("budget")
     lowest, best = real.min(), real.max()
 
@@ -150,7 +146,7 @@ def _difference(study: Study) -> Callable[[Any, str], str]:
     """With its interval and both corrected p-values, of the t-test and of the randomization test."""
 
     def text(row: Any, measure: str) -> str:
-        if _is_itself(row, study):
+        if row.name[0] == study.reference:
             return ""
         p_t, p_randomization = (p_text(row[f"{measure}_{test}_holm"]) for test in ("p_t", "p_randomization"))
         difference, low, high = (row[f"{measure}_diff{part}"] for part in ("", "_low", "_high"))

@@ -9,7 +9,7 @@ from string import Template
 from typing import Annotated, Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from yaml import YAMLError
@@ -139,6 +139,9 @@ def load_grid(name: str, options: Sequence[str] = ()) -> Grid:
     try:
         loaded = OmegaConf.merge(_read(file), *map(_option, options))
         raw: Any = OmegaConf.to_container(loaded, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        given = "--data DIR" if error.full_key == "data" else f"{error.full_key}=VALUE"
+        raise ConfigError(f"{file.name}: {error.full_key} is missing: give it on the command line, {given}") from None
     except OmegaConfBaseException as error:
         raise ConfigError(f"{file.name}: {first_line(error)}") from None
     except (YAMLError, OSError, UnicodeDecodeError) as error:

@@ -11,14 +11,14 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Protocol
 
 from ragtune.core.arguments import nearest
-from ragtune.core.errors import InputError, RagtuneError
+from ragtune.core.errors import ConfigError, InputError, RagtuneError
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -73,6 +73,18 @@ def declare(command: Command, parser: argparse.ArgumentParser) -> None:
     parser.description = command.__doc__
     parser.formatter_class = HelpFormatter
     command.add_arguments(parser)
+
+
+def refuse(arguments: argparse.Namespace, names: Iterable[str], allowed: str) -> None:
+    """Refuse the options that were given, whose value is not None; ``allowed`` ends the message."""
+    for name in names:
+        if getattr(arguments, name) is not None:
+            raise ConfigError(f"{flag(name)}: allowed {allowed}")
+
+
+def flag(name: str) -> str:
+    """The option that sets an argument."""
+    return ("--" if len(name) > 1 else "-") + name.replace("_", "-")
 
 
 def run_command(name: str, command: Command, words: Sequence[str]) -> int:

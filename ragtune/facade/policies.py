@@ -70,11 +70,11 @@ def policy_named(
         batch_size: documents a call; None for 5, or the window of the policy's paper. Fixed depth has no use for it.
         embedder: makes the vectors of candidates that bring none along; None for their terms.
         trust: in [0, 1], whose word counts where scores cannot tell: 0 the sources', 1 the reranker's; or a function
-            that is asked for it once a request. Fixed depth and the policies that compare have no use for it.
+            that is asked for it once a request. Baselines and policies that compare take the default only.
 
     Raises:
-        ConfigError: on an unknown name or a value out of range; ``tourrank``, ``knockout`` and ``active_prp``
-            take no batch size.
+        ConfigError: on an unknown name, a value out of range, or a trust that the policy has no use for;
+            ``tourrank``, ``knockout`` and ``active_prp`` take no batch size.
 
     Examples:
         >>> from ragtune.facade.policies import policy_named
@@ -83,7 +83,9 @@ def policy_named(
     """
     if not callable(trust):
         check_number("trust", trust, low=0.0, high=1.0)
-    if check_choice("policy", name, POLICIES) in _BASELINES:
+    if check_choice("policy", name, POLICIES) not in _SCORING and trust != TRUST:
+        raise ConfigError(f"policy={name!r} takes trust={TRUST} only; another needs {', '.join(_SCORING)}")
+    if name in _BASELINES:
         return _BASELINES[name]()
 
     def vectors(_: object) -> CandidateVectors:

@@ -51,11 +51,18 @@ def check_base_url(name: str, base_url: str | None, variable: str = BASE_URL_VAR
     return plain
 
 
-def check_variable(api_key_env: str, who: str = "llm") -> str:
+def check_variable(option: str, name: str) -> str:
     """Return the name of an environment variable."""
-    if isinstance(api_key_env, str) and _VARIABLE.fullmatch(api_key_env):
-        return api_key_env
-    raise ConfigError(f"{who} api_key_env: allowed is the NAME of an environment variable in capitals, never the key")
+    if isinstance(name, str) and _VARIABLE.fullmatch(name):
+        return name
+    raise ConfigError(f"{option}: allowed is the NAME of an environment variable in capitals, never the key")
+
+
+def named_key(option: str, variable: str) -> str:
+    """Return the key in an environment variable that a user named; ConfigError where it is not set."""
+    if key := os.environ.get(check_variable(option, variable)):
+        return key
+    raise ConfigError(f"{option} {variable}: that environment variable is not set")
 
 
 def host_of(base_url: str | None, default: str | None = None) -> str:

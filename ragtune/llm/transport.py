@@ -54,7 +54,7 @@ class Settings:
             check_count(f"{self.who} {name}", getattr(self, name), low=low)
         for name in ("backoff_initial_s", "breaker_cooldown_s"):
             check_number(f"{self.who} {name}", getattr(self, name), low=0.0)
-        check_variable(self.api_key_env, self.who)
+        check_variable(f"{self.who} api_key_env", self.api_key_env)
         for name in ("base_url", "default_base_url"):
             object.__setattr__(self, name, check_base_url(f"{self.who} {name}", getattr(self, name)))
 

@@ -113,9 +113,9 @@ def key_in(variable: str) -> bytes:
     """The signing key in an environment variable; ConfigError below 16 bytes."""
     key = os.environ.get(variable, "").encode()
     if len(key) < _SHORTEST_KEY:
+        state = f"holds {len(key)} bytes" if key else "is not set"
         raise ConfigError(
-            f"${variable}: holds {len(key)} bytes; allowed is a key of at least {_SHORTEST_KEY}, as "
-            "openssl rand -hex 32 makes it"
+            f"${variable} {state}; allowed is a key of at least {_SHORTEST_KEY}, as openssl rand -hex 32 makes it"
         )
     return key
 

@@ -38,8 +38,8 @@ def _requests(log: Path) -> Iterator[RerankQuery]:
             request = RerankQuery.model_validate_json(line)
         except ValidationError as error:
             first = error.errors()[0]
-            where = "/".join(map(str, first["loc"]))
-            raise InputError(f"{log}, line {number}: {where}: {first['msg']}; allowed is a body of /rerank") from None
+            where = "".join(f"{part}: " for part in first["loc"])
+            raise InputError(f"{log}, line {number}: {where}{first['msg']}; allowed is a body of /rerank") from None
         if request.documents:
             yield request
 

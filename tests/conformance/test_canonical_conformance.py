@@ -278,7 +278,7 @@ def test_the_command_asks_a_server_by_url_with_a_key_from_the_environment(check:
     [
         (["--url", "http://127.0.0.1:9"], "list_collections: http://127.0.0.1:9 cannot be reached"),
         (["--url", "ftp://x"], "url='ftp://x': allowed is http(s)://host"),
-        (["--url", "http://x", "--api-key-env", "NOT_SET"], "--api-key-env NOT_SET"),
+        (["--url", "http://x", "--api-key-env", "NOT_SET"], "--api-key-env NOT_SET: that environment variable is not"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], said: str, check: Any) -> None:

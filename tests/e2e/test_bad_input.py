@@ -1,6 +1,7 @@
 """Bad input: one clear message that names the value and what is allowed, exit code 2, nothing left behind."""
 
 import resource
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 from patience import HANG_S
+
+from ragtune.cli.main import main as ragtune
 
 ROOT = Path(__file__).parents[2]
 
@@ -212,6 +215,29 @@ def test_anything_else_is_exit_code_1_with_a_traceback(
     assert "Traceback" in ended.err
     assert ended.err.splitlines()[-1] == "error: ZeroDivisionError: a defect"
     assert list(ended.cwd.glob("results/runs/*/journal.jsonl"))  # the journal: nothing that was paid for is lost
+
+
+NAMED = {
+    "ingest dataset=demo --chunk-tokens 5": "--chunk-tokens: allowed with folders only",
+    "search tea --collection c --id foo": "--id: allowed with --table only",
+    "search tea --collection c --mode lexical --fusion scores": "--fusion: allowed with --mode hybrid only",
+    "search --fit q.jsonl --collection c -k 3": "-k: allowed without --fit only",
+    "search '' --collection c": "a question or --fit FILE",
+    "search tea --collection c --embedder hashing --embedder-model m": "with --embedder sentence_transformer or",
+    "graph --out g --model m": "--model: allowed with --kind dense only",
+    "conformance --reranker none": "--reranker: allowed with --url only",
+    "advise --jobs 0": "--jobs=0: allowed is a whole number >= 1, or -1 for one a core",
+    "leaderboard run --date yesterday": "--date yesterday: allowed is a day such as 2026-11-28",
+    "leaderboard show /nope": "/nope: there is no such folder",
+    "study --config shared": "shared.yaml: data is missing: give it on the command line, --data DIR",
+}
+
+
+@pytest.mark.parametrize("words", NAMED)
+def test_an_option_that_does_nothing_or_cannot_be_used_is_named(words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert ragtune(shlex.split(words)) == 2
+    assert NAMED[words] in (refusal := capfd.readouterr().err)
+    assert refusal.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", ["--help", "doctor"])

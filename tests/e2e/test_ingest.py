@@ -219,7 +219,6 @@ def test_folders_are_mirrored_searched_and_only_bad_files_are_left_out(
     (tmp_path / "other" / "docs").mkdir(parents=True)
     (tmp_path / "other" / "docs" / "x.md").write_text("x")
     assert ragtune(["ingest", str(tmp_path / "other" / "docs"), "--collection", "docs"]) == 2  # it would delete all
-    assert ragtune(["ingest", "dataset=demo", "--collection", "docs"]) == 2
 
     for line in ('{"question": "boiling", "docs": "docs/tea.md"}', '{"question": "boiling", "docs": {"d": 1e999}}'):
         (tmp_path / "bad.jsonl").write_text(line)

@@ -52,6 +52,7 @@ def test_each_type_is_compared_with_float32(
         (["--dtype", "fp32"], "--dtype fp32: means fp32 here; allowed are bfloat16, int8"),
         (["--dtype", "int8", "--max-docs", "3"], "no request fits into --max-docs 3"),
         (["--dtype", "int8", "--log", "none.jsonl"], "none.jsonl: cannot be read"),
+        (["--dtype", "int8", "--log", __file__], "line 1: Invalid JSON"),
         (["--dtype", "int8"], "request 1: grades=[1, 0]: allowed are 4 numbers from 0 on"),
     ],
 )

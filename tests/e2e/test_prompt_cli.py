@@ -189,6 +189,7 @@ BAD = {
         "nowhere",
     ),
     "no database": (["--collection", "docs", "--data-dir", "nowhere"], "there is no such folder"),
+    "two folders": (["--corpus", "NOTES", "--corpus", "other"], "/notes and other: allowed is one"),
     "url without model": (["--corpus", "NOTES", "--auto", "--llm-base-url", "http://x"], "--llm-model"),
 }
 

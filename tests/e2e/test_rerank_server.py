@@ -170,14 +170,15 @@ def test_the_page_tells_how_to_measure_the_loss(
 
 
 WRONG = {
-    "budget_alone": (["--docs", "20"], "--docs: allowed with --model only"),
+    "retry_alone": (["--retry-after", "5"], "--retry-after: allowed with --model only"),
+    "limit_alone": (["--model", "m", "--over-limit", "429"], "--over-limit: allowed with --usage only"),
+    "a_key": (["--model", "http://127.0.0.1:1", "--upstream-key-env", "sk-1"], "--upstream-key-env: allowed is the N"),
     "upstream_scale": (["--model", "http://localhost:1", "--upstream-scale", "raw"], "reranker scale='raw'"),
     "shadow_share": (["--model", "m", "--shadow", "2"], "shadow share=2"),
     "shadow_folder": (["--model", "m", "--shadow", "1", "--shadow-file", "/"], "shadow file /: cannot be written"),
     "upstream_calls": (["--model", "http://127.0.0.1:1", "--upstream-concurrency", "0"], "concurrency=0"),
-    "retry": (["--model", "http://127.0.0.1:1", "--retry-after", "-1"], "--retry-after"),
     "missing": (["--model", "/there/is/none"], "/there/is/none"),
-    "llm": (["--model", "m", "--llm", "pairwise"], "how a language model compares='pairwise': allowed are listwise"),
+    "llm": (["--model", "m", "--llm", "pairwise"], "--llm='pairwise': allowed are listwise, setwise"),
     "llm_dollars": (
         ["--llm", "listwise", "--llm-base-url", "http://127.0.0.1:1", "--model", "m", "--usd", "0.1"],
         "usd=0.1: the reranker has no price",
@@ -185,16 +186,11 @@ WRONG = {
     "llm_thoughts": (["--model", "m", "--llm", "listwise", "--llm-thinking-tokens", "-1"], "thinking_tokens=-1"),
     "windows": (["--model", "m", "--policy", "knockout", "--batch-size", "4"], "batch_size=4: allowed is None"),
     "cache": (["--model", "http://127.0.0.1:1", "--score-cache", "FOLDER"], "the score cache"),
-    "cache_ttl": (["--model", "m", "--score-cache-ttl", "5"], "--score-cache-ttl: allowed with --score-cache only"),
-    "fallback_number": (
-        ["--model", "http://127.0.0.1:1", "--fallback", "x batch_size=a"],
-        "allowed is MODEL NAME=VALUE ..., with numbers for usd_per_search_unit",
-    ),
+    "fallback_number": (["--model", "http://127.0.0.1:1", "--fallback", "x batch_size=a"], "with numbers for usd_per_"),
+    "fallback_name": (["--model", "http://127.0.0.1:1", "--fallback", ""], "--fallback : cannot be read (no model)"),
     "dtype": (["--model", "any", "--dtype", "fp8"], "reranker dtype='fp8': allowed are fp32, bfloat16, int8, auto"),
     "backend": (["--model", "any", "--backend", "tpu"], "reranker backend='tpu': allowed are torch, onnx"),
     "dtype_of_address": (["--model", "http://localhost:9", "--dtype", "int8"], "--dtype: allowed where --model is a"),
-    "dtype_alone": (["--dtype", "int8"], "--dtype: allowed with --model only"),
-    "fallback": (["--model", "http://127.0.0.1:1", "--fallback", "x 'open"], "x 'open: cannot be read (No closing"),
 }
 
 

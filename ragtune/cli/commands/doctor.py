@@ -19,7 +19,7 @@ from ragtune.cli.harness import HOW, find_harness
 from ragtune.data.caches.diskcache import default_cache_dir
 
 _FOR = {
-    "experiments": "run.py of a checkout: Hydra, MLflow, measures",
+    "experiments": "ragtune run, study, advise: Hydra, MLflow, ...",
     "models": "cross-encoders and embeddings on this machine",
     "llm": "language models and rerank servers",
     "postgres": "collections in PostgreSQL",

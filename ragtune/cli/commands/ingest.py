@@ -36,6 +36,7 @@ from ragtune.canonical.sources import DocumentFiles, chunk_file
 from ragtune.canonical.types import Chunk, SourceDocument
 from ragtune.cli import harness
 from ragtune.cli.commands.options import add_store_options, open_store
+from ragtune.cli.dispatch import refuse
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
@@ -46,23 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Folders and their options, or overrides of conf/ingest.yaml."""
     parser.add_argument("overrides", nargs="+", metavar="FOLDER", help="also files, or NAME=VALUE of a dataset")
     parser.add_argument("--collection", metavar="NAME", help="required with folders")
-    parser.add_argument("--chunk-tokens", metavar="N", type=int, default=256, help="no chunk is longer")
+    parser.add_argument("--chunk-tokens", metavar="N", type=int, help="no chunk is longer; default: 256")
     parser.add_argument("--analyzer", metavar="NAME", help="of a new collection: english, german, ..., cjk, none")
-    parser.add_argument(
-        "--prune",
-        action="store_true",
-        help="delete also what a corpus, or another folder of that name, put there",
-    )
+    prune = "delete also what a corpus, or another folder of that name, put there"
+    parser.add_argument("--prune", action="store_const", const=True, help=prune)
     add_store_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Ingest and print the counts."""
     if not any("=" not in word or Path(word).exists() for word in arguments.overrides):
-        for name in ("collection", "analyzer", "prune", "dsn", "data_dir", "embedder", "embedder_model"):
-            if getattr(arguments, name):
-                option = f"--{name.replace('_', '-')}"
-                raise ConfigError(f"{option}: allowed with folders only; the options of datasets are NAME=VALUE")
+        options = [name for name in vars(arguments) if name not in ("overrides", "command")]
+        refuse(arguments, options, "with folders only; the options of datasets are NAME=VALUE")
         sys.stdout.write(f"{harness.part('prepare.ingest').run(arguments.overrides)}\n")
         return 0
     return _ingest_folders(arguments)
@@ -72,7 +68,7 @@ def _ingest_folders(arguments: argparse.Namespace) -> int:
     if arguments.collection is None:
         raise ConfigError("--collection NAME is missing: the collection that the folders go to")
     sources = DocumentFiles(arguments.overrides)
-    tokens = check_count("--chunk-tokens", arguments.chunk_tokens, low=1)
+    tokens = 256 if arguments.chunk_tokens is None else check_count("--chunk-tokens", arguments.chunk_tokens, low=1)
     markdown, text = (ChunkPolicy(method=method, max_tokens=tokens) for method in ("markdown", "paragraphs"))
 
     def cut(document: SourceDocument) -> list[Chunk]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,7 @@ def _postgres(arguments: argparse.Namespace, **limits: Any) -> BaseDatabase:
 def make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:
     """The embedder that ``--embedder`` and ``--embedder-model`` describe."""
     kind, model = arguments.embedder, arguments.embedder_model
-    _check_model("--embedder", kind, model)
+    _check_model("--embedder", kind, model, _EMBEDDERS)
     if kind == "hashing":
         return HashingEmbedder()
     if kind == "sentence_transformer":
@@ -129,7 +129,7 @@ def make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:
 
 def _make_rerankers(arguments: argparse.Namespace) -> dict[str, BaseReranker]:
     kind, model = arguments.reranker, arguments.reranker_model
-    _check_model("--reranker", kind, model)
+    _check_model("--reranker", kind, model, _RERANKERS)
     if kind is None:
         return {}
     if kind == "hashing":
@@ -137,9 +137,10 @@ def _make_rerankers(arguments: argparse.Namespace) -> dict[str, BaseReranker]:
     return {kind: CrossEncoderReranker(model)}
 
 
-def _check_model(option: str, kind: str | None, model: str | None) -> None:
+def _check_model(option: str, kind: str | None, model: str | None, kinds: Sequence[str]) -> None:
     takes_one = kind not in (None, "hashing")
     if takes_one and not model:
         raise ConfigError(f"{option} {kind} needs {option}-model")
     if model and not takes_one:
-        raise ConfigError(f"{option}-model: allowed with another {option} only")
+        others = " or ".join(one for one in kinds if one != "hashing")
+        raise ConfigError(f"{option}-model {model}: allowed with {option} {others} only")

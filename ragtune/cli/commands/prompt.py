@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from ragtune.cli.dispatch import flag, refuse
 from ragtune.core.errors import ConfigError, InputError, RagtuneError
 from ragtune.llm.types import ChatResult
 from ragtune.superprompt import SuperPrompt, Turn
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     config.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="set one option; repeatable")
     config.add_argument("--print-config", action="store_true", help="print all; docs/prompt-options.yaml explains them")
     for name, (_, metavar, meaning) in _OPTIONS.items():
-        config.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=meaning)
+        config.add_argument(flag(name), metavar=metavar, action="append", help=meaning)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -80,12 +81,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> PromptOptions:
-    given = {sets: value for name, (sets, *_) in _OPTIONS.items() if (value := getattr(arguments, name)) is not None}
+    values: dict[str, list[str]] = {name: value for name in _OPTIONS if (value := getattr(arguments, name)) is not None}
+    if twice := [f"{flag(name)} {' and '.join(value)}" for name, value in values.items() if len(value) > 1]:
+        raise ConfigError(f"{twice[0]}: allowed is one")
+    given = {_OPTIONS[name][0]: value for name, (value,) in values.items()}
     options = load_options(arguments.config, *map(parse_change, arguments.set), nested(given))
-    if arguments.llm_base_url is not None and options.llm.model is None:
-        raise ConfigError("--llm-base-url: allowed with --llm-model only")
-    if arguments.data_dir is not None and options.memory.collection is None:
-        raise ConfigError("--data-dir: allowed with --collection only")
+    if options.llm.model is None:
+        refuse(arguments, ["llm_base_url"], "with --llm-model only")
+    if options.memory.collection is None:
+        refuse(arguments, ["data_dir"], "with --collection only")
     return options
 
 

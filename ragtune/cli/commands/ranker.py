@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtune.core.arguments import check_number
+from ragtune.cli.dispatch import flag, refuse
+from ragtune.core.arguments import check_choice, check_number
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
@@ -20,7 +21,8 @@ from ragtune.core.policy.defaults import AUTO, BATCH_SIZE, RETRY_AFTER_S, TRUST
 from ragtune.core.units import UNITS
 from ragtune.embedders.passages import Passages
 from ragtune.facade.advice import advised
-from ragtune.facade.models import is_address, language_model, reranker_for
+from ragtune.facade.models import COMPARING, is_address, language_model, reranker_for
+from ragtune.llm.credentials import named_key
 from ragtune.rerankers._cached import CachedReranker
 from ragtune.rerankers.calibration import Calibration
 from ragtune.services.chain import Model
@@ -68,6 +70,7 @@ _METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH", number_or_auto: "X
 
 _RERANK: _Options = {
     **{name: (kind, meaning) for name, (_, kind, meaning) in (_LLM | _UPSTREAM).items()},
+    "retry_after": (float, f"seconds until one request tries a model again that failed; default: {RETRY_AFTER_S}"),
     "upstream_concurrency": (int, f"concurrent calls of the server or the language model; default: {_UPSTREAM_CALLS}"),
     "max_length": (int, "tokens of query and document that the model sees"),
     "usd_per_1k_tokens": (float, "dollars, for budgets and answers"),
@@ -106,6 +109,7 @@ _RERANK: _Options = {
 }
 _DAILY: _Options = {
     "usage": (Path, "SQLite file that counts what each key uses on a day"),
+    "over_limit": (str, "what a key over its limit gets: first-stage, its order (default), or 429"),
     "key_docs": (int, "documents of a key on a day (UTC)"),
     "key_calls": (int, "calls of a key on a day (UTC)"),
     "key_usd": (float, "dollars of a key on a day (UTC)"),
@@ -119,7 +123,7 @@ _SHADOW: _Options = {
 _NEEDS = (
     dict.fromkeys(("fallback", *_RERANK, *_DAILY, *_SHADOW), "model")
     | dict.fromkeys(("llm_base_url", "llm_key_env", "llm_thinking_tokens"), "llm")
-    | dict.fromkeys(("key_docs", "key_calls", "key_usd"), "usage")
+    | dict.fromkeys(("key_docs", "key_calls", "key_usd", "over_limit"), "usage")
     | {"shadow_file": "shadow", "learn": "shadow", "learn_loss": "learn"}
     | {"score_cache_ttl": "score_cache", "passages_most": "passages"}
 )
@@ -138,13 +142,6 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="cross-encoder (folder or hub name), address of a rerank server, or with --llm a language model's name",
     )
-    group.add_argument(
-        "--retry-after",
-        metavar="S",
-        type=float,
-        default=RETRY_AFTER_S,
-        help="seconds after which a model that failed is tried again, by one request",
-    )
     _add(group, _RERANK)
     group = parser.add_argument_group("fallbacks and limits")
     group.add_argument(
@@ -155,12 +152,6 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "one. NAME: for an address model, dialect, scale, api_key_env, usd_per_search_unit, batch_size; for a local "
         "one dtype; for all max_length, usd_per_1k_tokens",
     )
-    group.add_argument(
-        "--over-limit",
-        choices=("first-stage", "429"),
-        default="first-stage",
-        help="what a key over its limit gets; default: the first stage's order",
-    )
     _add(group, _DAILY)
     about = "What the budget loses, measured on your own requests: ragtune shadow report shows it."
     _add(parser.add_argument_group("shadow", about), _SHADOW)
@@ -169,23 +160,27 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
 def _add(group: argparse._ArgumentGroup, options: _Options) -> None:
     for name, (kind, meaning) in options.items():
         if kind is bool:
-            group.add_argument(_flag(name), action="store_const", const=True, help=meaning)
+            group.add_argument(flag(name), action="store_const", const=True, help=meaning)
         else:
-            group.add_argument(_flag(name), metavar=_METAVARS[kind], type=kind, help=meaning)
+            group.add_argument(flag(name), metavar=_METAVARS[kind], type=kind, help=meaning)
 
 
 def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankServer | None]:
     """What the rerank API works on, its model loaded; None without ``--model``."""
     for name, needed in _NEEDS.items():
         if getattr(arguments, needed) is None:
-            _refuse(arguments, [name], f"with {_flag(needed)} only")
+            refuse(arguments, [name], f"with {flag(needed)} only")
     if arguments.model is None:
         return nullcontext()
+    for name in ("upstream_key_env", "llm_key_env"):
+        if (variable := getattr(arguments, name)) is not None:
+            named_key(flag(name), variable)
     if arguments.learn is not None:
-        _refuse(arguments, ["docs"], "without --learn only; --max-docs limits a request")
+        refuse(arguments, ["docs"], "without --learn only; --max-docs limits a request")
     from ragtune.services.rerank import RerankServer
 
-    retry_s = check_number("--retry-after", arguments.retry_after, low=0.0)
+    retry_s = RETRY_AFTER_S if arguments.retry_after is None else arguments.retry_after
+    arguments.retry_after = check_number("--retry-after", retry_s, low=0.0)
     reranker, is_remote = _make_reranker(arguments)
     if isinstance(reranker, CachedReranker) and arguments.score_cache_ttl is not None:
         reranker.expire_after(check_number("--score-cache-ttl", arguments.score_cache_ttl, low=0.0))
@@ -204,7 +199,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
             model,
             budget=budget,
             caps={unit.short: getattr(arguments, f"max_{unit.short}") for unit in UNITS},
-            failures=FailurePolicy(retry_after_s=retry_s),
+            failures=FailurePolicy(retry_after_s=arguments.retry_after),
             **policy,
             max_documents=arguments.max_batch,
             # A server takes one query a call, and several calls at once: there is nothing to share.
@@ -248,15 +243,16 @@ def _calibration(file: Path | None, model: str) -> Calibration | None:
 def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
     options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, *_LOCAL))
     if arguments.llm is not None:
-        _refuse(arguments, [*_UPSTREAM, *_LOCAL, "score_cache_ttl"], "without --llm only")
+        check_choice("--llm", arguments.llm, COMPARING)
+        refuse(arguments, [*_UPSTREAM, *_LOCAL, "score_cache_ttl"], "without --llm only")
         if "max_length" in options:
             options["max_doc_tokens"] = options.pop("max_length")
         options |= {_LLM[name][0]: value for name, value in _said(arguments, _LLM).items()}
         return language_model(arguments.model, **options, window=arguments.batch_size, **_calls(arguments)), True
     if not is_address(arguments.model):
-        _refuse(arguments, [*_UPSTREAM, "upstream_concurrency"], "where --model is the address of a rerank server")
+        refuse(arguments, [*_UPSTREAM, "upstream_concurrency"], "where --model is the address of a rerank server")
         return reranker_for(arguments.model, {"dtype": "auto"} | options), False
-    _refuse(arguments, [*_LOCAL], "where --model is a model, not an address")
+    refuse(arguments, [*_LOCAL], "where --model is a model, not an address")
     options |= _calls(arguments) | {_UPSTREAM[name][0]: value for name, value in _said(arguments, _UPSTREAM).items()}
     return reranker_for(arguments.model, options), True
 
@@ -275,6 +271,8 @@ def _make_fallbacks(arguments: argparse.Namespace) -> list[Model]:
     for text in arguments.fallback or ():
         try:
             model, *pairs = shlex.split(text) or [""]
+            if not model:
+                raise ValueError("no model")
             named = dict(pair.partition("=")[::2] for pair in pairs)
             options = {name: _NUMBERS.get(name, str)(value) for name, value in named.items()}
         except ValueError as error:
@@ -290,21 +288,13 @@ def _make_fallbacks(arguments: argparse.Namespace) -> list[Model]:
 def _make_usage(arguments: argparse.Namespace) -> KeyUsage | None:
     if arguments.usage is None:
         return None
+    beyond = check_choice("--over-limit", arguments.over_limit or "first-stage", ("first-stage", "429"))
     named = {unit: getattr(arguments, f"key_{unit}") for unit in COUNTED}
     limits = {unit: limit for unit, limit in named.items() if limit is not None}
     for unit, limit in limits.items():
         check_number(f"--key-{unit}", limit, low=0.0)
-    return KeyUsage(arguments.usage, limits, refuses=arguments.over_limit == "429")
+    return KeyUsage(arguments.usage, limits, refuses=beyond == "429")
 
 
 def _said(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
-
-
-def _refuse(arguments: argparse.Namespace, names: list[str], allowed: str) -> None:
-    if given := [name for name in names if getattr(arguments, name) is not None]:
-        raise ConfigError(f"{_flag(given[0])}: allowed {allowed}")
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -30,10 +30,12 @@ from ragtune.canonical.retrieval import retrieve
 from ragtune.canonical.store.attached import attach
 from ragtune.canonical.store.base import BaseSearcher, BaseStore
 from ragtune.cli.commands.options import add_store_options, make_embedder, open_store
+from ragtune.cli.dispatch import refuse
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 from ragtune.data.text import term_of
 
+_COLUMNS = ("id", "text", "tsv", "vector", "language")  # of a table
 _WORD = re.compile(r"\w+")
 
 
@@ -43,26 +45,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--collection", metavar="NAME", help="what is searched")
     parser.add_argument("--mode", choices=("lexical", "vector", "hybrid"), help="by words, by vectors, or both")
     parser.add_argument("--fusion", choices=("rrf", "scores", "fitted"), help="of hybrid; default: fitted, else rrf")
-    parser.add_argument("-k", type=int, default=5, metavar="N", help="results")
-    parser.add_argument("--where", action="append", default=[], metavar="NAME=VALUE", help="equal metadata; repeatable")
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("-k", type=int, metavar="N", help="results; default: 5")
+    parser.add_argument("--where", action="append", metavar="NAME=VALUE", help="equal metadata; repeatable")
+    parser.add_argument("--json", action="store_const", const=True, help="print everything as JSON")
     parser.add_argument("--fit", metavar="FILE", type=Path, help="labelled questions, to choose the fusion")
     table = parser.add_argument_group("an existing table, which is only read")
     table.add_argument("--table", metavar="SCHEMA.TABLE", help="a table or view")
-    table.add_argument("--id", metavar="COLUMN", default="id", help="its ids")
-    table.add_argument("--text", metavar="COLUMN", default="text", help="its texts")
+    table.add_argument("--id", metavar="COLUMN", help="its ids; default: id")
+    table.add_argument("--text", metavar="COLUMN", help="its texts; default: text")
     table.add_argument("--tsv", metavar="COLUMN", help="a tsvector of the texts, generated and indexed")
     table.add_argument("--vector", metavar="COLUMN", help="vectors, of pgvector or an array of numbers")
-    table.add_argument("--language", metavar="NAME", default="english", help="its text search configuration")
+    table.add_argument("--language", metavar="NAME", help="its text search configuration; default: english")
     add_store_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Search and print, or fit."""
-    if (arguments.question is None) == (arguments.fit is None):
+    if bool(arguments.question) == (arguments.fit is not None):
         raise ConfigError("a question or --fit FILE: allowed is one of them")
     if (arguments.collection is None) == (arguments.table is None):
         raise ConfigError("--collection NAME or --table SCHEMA.TABLE: allowed is one of them")
+    if arguments.fit is not None:
+        refuse(arguments, ["mode", "fusion", "k", "where", "json"], "without --fit only")
+    if arguments.mode in ("lexical", "vector"):
+        refuse(arguments, ["fusion"], "with --mode hybrid only")
+    if arguments.table is None:
+        refuse(arguments, _COLUMNS, "with --table only")
     with _opened(arguments) as store:
         if arguments.fit is not None:
             return _fit(store, arguments.fit)
@@ -81,15 +89,15 @@ def _opened(arguments: argparse.Namespace) -> AbstractContextManager[BaseSearche
     if arguments.table is None:
         return open_store(arguments)
     arguments.embedder = arguments.embedder or "hashing"
-    names = {name: getattr(arguments, name) for name in ("table", "id", "text", "tsv", "vector", "language")}
-    return attach(arguments.dsn, make_embedder(arguments), **names)
+    names = {name: value for name in _COLUMNS if (value := getattr(arguments, name)) is not None}
+    return attach(arguments.dsn, make_embedder(arguments), arguments.table, **names)
 
 
 def _plan(arguments: argparse.Namespace, store: BaseSearcher) -> RetrievalPlan:
     has_vectors = arguments.table is None or arguments.vector is not None
     knows_meanings = arguments.fusion or "fusion" in store.settings or not store.embedder.name.startswith("hashing")
     where: dict[str, Any] = {}
-    for condition in arguments.where:
+    for condition in arguments.where or ():
         name, is_given, value = condition.partition("=")
         if not is_given:
             raise ConfigError(f"--where {condition}: allowed is NAME=VALUE")
@@ -98,8 +106,8 @@ def _plan(arguments: argparse.Namespace, store: BaseSearcher) -> RetrievalPlan:
         where[name] = value
     options = {
         "mode": arguments.mode or ("hybrid" if has_vectors and knows_meanings else "lexical"),
-        "k": check_count("-k", arguments.k, low=1, high=1000),
-        "candidate_pool": max(50, arguments.k),
+        "k": 5 if arguments.k is None else check_count("-k", arguments.k, low=1, high=1000),
+        "candidate_pool": max(50, arguments.k or 0),
         "fusion": arguments.fusion or ("fitted" if "fusion" in store.settings else "rrf"),
         "filters": {"metadata": where},
     }

@@ -113,9 +113,10 @@ def test_other_requests_do_not_give_the_same_certificate(shadowed: Path, capfd: 
     assert "other figures" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(("key", "said"), [("short", "holds 5 bytes"), ("", "is not set")])
 def test_a_short_key_is_refused(
-    shadowed: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    shadowed: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], key: str, said: str
 ) -> None:
-    monkeypatch.setenv("RAGTUNE_CERTIFICATE_KEY", "short")
+    monkeypatch.setenv("RAGTUNE_CERTIFICATE_KEY", key)
     assert main(["certificate", str(shadowed / "shadow.jsonl")]) == 2
-    assert "at least 16" in capfd.readouterr().err
+    assert f"$RAGTUNE_CERTIFICATE_KEY {said}; allowed is a key of at least 16" in capfd.readouterr().err

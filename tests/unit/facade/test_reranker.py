@@ -115,6 +115,7 @@ def test_a_budget_that_is_none_is_named(budget: Any, said: str) -> None:
         (overlap, {"docs": 1, "batch_size": 0}, "batch_size=0"),
         (overlap, {"docs": 1, "doubts": 3}, "doubts=3: allowed is a Doubts"),
         (overlap, {"docs": 1, "trust": 2}, "trust=2: allowed is a number in"),
+        (overlap, {"docs": 1, "trust": "auto", "policy": "fixed_depth"}, "policy='fixed_depth' takes trust=0.5 only"),
         (overlap, {"docs": 1, "scale": "percent"}, "percent"),
         (overlap, {"docs": 1, "device": "cpu"}, "device"),
         (5, {"docs": 1}, "a reranker of type int"),
