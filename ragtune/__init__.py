@@ -52,8 +52,9 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name == "RetrievalPlan":
-        text = "ragtune.RetrievalPlan is ragtune.RetrievalDepths now; 1.1.0 removes the old name"
-        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "RetrievalPlan is RetrievalDepths now; 1.1.0 removes the old name", DeprecationWarning, stacklevel=2
+        )
         name = "RetrievalDepths"
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -53,10 +53,7 @@ OPTIONS = {
         ["budget.max_reranker_docs=-1"],
         ["budget.max_reranker_docs=-1", "greater than or equal to 0"],
     ),
-    "two budgets": (
-        ["budget=20", "budget=5calls"],
-        ["budget=20 budget=5calls: allowed is one; others have names, as budget.max_reranker_calls=3"],
-    ),
+    "two budgets": (["budget=20", "budget=5calls"], ["budget=20 budget=5calls: allowed is one; others have names"]),
     "a run to go on with that is not named": (["resume=true"], ["resume=true", "hydra.run.dir=DIR"]),
     "a sweep to go on with that is not named": (
         ["-m", "resume=true", "seed=1,2"],

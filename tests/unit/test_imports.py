@@ -71,7 +71,7 @@ def test_an_old_path_gives_the_moved_module_and_warns(old: str, new: str) -> Non
 
 
 def test_the_old_name_of_a_class_warns() -> None:
-    with pytest.warns(DeprecationWarning, match=r"ragtune.RetrievalPlan is ragtune.RetrievalDepths now") as told:
+    with pytest.warns(DeprecationWarning, match="RetrievalPlan is RetrievalDepths now") as told:
         from ragtune import RetrievalPlan
     assert RetrievalPlan is RetrievalDepths
     assert told[0].filename == __file__  # by default Python shows warnings of the program's own lines alone
