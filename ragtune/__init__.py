@@ -52,9 +52,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name == "RetrievalPlan":
-        warnings.warn(
-            "RetrievalPlan is RetrievalDepths now; 1.1.0 removes the old name", DeprecationWarning, stacklevel=2
-        )
+        warnings.warn("RetrievalPlan is RetrievalDepths now; 1.1.0 removes it", DeprecationWarning, stacklevel=2)
         name = "RetrievalDepths"
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

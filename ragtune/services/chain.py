@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
@@ -129,7 +129,8 @@ class Chain:
             spent = spent.model_copy(update={"docs": 0})  # none was scored
         if ranking is None:
             return first_stage(job, STRATEGY_CLOSED, hops[-1].message, tuple(hops))
-        return _served(ranking, cost=spent, possible=possible, hops=tuple(hops))
+        more = {"cost": spent, "possible": possible, "hops": tuple(hops)}
+        return ServedRanking(**{each.name: getattr(ranking, each.name) for each in fields(ranking)} | more)
 
 
 def _less(limits: Mapping[str, float], spent: CostObject) -> dict[str, float]:
@@ -152,10 +153,6 @@ def _hop(model: str, ranking: Ranking) -> Hop:
 def is_timed(stop: StopRecord) -> bool:
     """Whether a ranking ended because of its time."""
     return "elapsed" in stop.details or stop.details.get("limit") == TIME.name
-
-
-def _served(ranking: Ranking, **more: Any) -> ServedRanking:
-    return ServedRanking(**{each.name: getattr(ranking, each.name) for each in fields(ranking)} | more)
 
 
 def first_stage(job: Job, reason: str, message: str, hops: tuple[Hop, ...] = ()) -> ServedRanking:

@@ -18,11 +18,13 @@ from experiments.prepare.scoring import Order
 from ragtune.core.errors import ConfigError
 from ragtune.rerankers.score_table import ScoreTable
 
+Live = Callable[..., list[str]]
+Run = Callable[..., SimpleNamespace]
 SCRIPT = "scripts/score_table.py"
 
 
 @pytest.fixture
-def live(tiny: list[str], collection: Path) -> Callable[..., list[str]]:
+def live(tiny: list[str], collection: Path) -> Live:
     """The options of a reranker that counts as live and gives the recorded scores."""
 
     def make(kind: str, *more: str) -> list[str]:
@@ -39,11 +41,7 @@ def scored_queries(table: Path) -> list[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_after_a_kill_only_the_rest_is_scored(
-    live: Callable[..., list[str]],
-    start: Callable,
-    run_here: Callable[..., SimpleNamespace],
-    tmp_path: Path,
-    number: int,
+    live: Live, start: Callable, run_here: Run, tmp_path: Path, number: int
 ) -> None:
     table, log = tmp_path / "t.run", tmp_path / "log"
     command = ["--out", str(table), *live("LiveSlow", "+reranker.seconds=0")]
@@ -77,9 +75,7 @@ def test_after_a_kill_only_the_rest_is_scored(
     assert (done.code, done.err) == (0, "nothing to do: this table is complete; delete it to score again\n")
 
 
-def test_its_cost_is_told_first_and_limits_stop_it(
-    live: Callable[..., list[str]], run_here: Callable[..., SimpleNamespace], tmp_path: Path
-) -> None:
+def test_its_cost_is_told_first_and_limits_stop_it(live: Live, run_here: Run, tmp_path: Path) -> None:
     def score(*options: str, price: float | str = 0.01) -> SimpleNamespace:
         priced = live("LiveSlow", "+reranker.seconds=0", f"reranker.usd_per_doc={price}", "reranker.ms_per_doc=500")
         return run_here(*options, *priced, cwd=tmp_path, script=SCRIPT, RERANK_LOG=str(tmp_path / "log"))
@@ -113,9 +109,7 @@ def test_its_cost_is_told_first_and_limits_stop_it(
     assert "missing_pairs" not in manifest
 
 
-def test_what_the_reranker_fails_on_is_named_and_costs_nothing_else(
-    live: Callable[..., list[str]], run_here: Callable[..., SimpleNamespace], tmp_path: Path
-) -> None:
+def test_what_the_reranker_fails_on_is_named_and_costs_nothing_else(live: Live, run_here: Run, tmp_path: Path) -> None:
     run = tmp_path / "some.run"
     lines = ["q1 Q0 heart-1 1 2 x", "q2 Q0 ship-1 1 2 x", "q3 Q0 honey-1 1 2 x", "q3 Q0 ship-1 2 1 x"]
     run.write_text("".join(f"{line}\n" for line in lines))

@@ -10,7 +10,7 @@ from pathlib import Path
 from ragtune.cli.dispatch import flag, refuse
 from ragtune.core.errors import ConfigError, InputError, RagtuneError
 from ragtune.llm.types import ChatResult
-from ragtune.superprompt import SuperPrompt, Turn
+from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.memory.inputs import decode, parse_conversation, read_file
 from ragtune.superprompt.options import PromptOptions, load_options, nested, parse_change, write_options
 from ragtune.superprompt.parts import make_client, open_pipeline
@@ -59,7 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--until {last}: allowed are {', '.join(ORDER)}")
     if arguments.answer and options.llm.model is None:
         raise ConfigError("--answer needs a language model: --llm-model, or llm.model in --config")
-    sp = SuperPrompt.raw(_prompt(arguments.prompt), _turns(arguments.conversation))
+    spoken = arguments.conversation
+    told = "" if spoken is None else read_file(spoken.expanduser(), f"--conversation {str(spoken)!r}")
+    sp = SuperPrompt.raw(_prompt(arguments.prompt), parse_conversation(told))
     if options.memory.folder is None and options.memory.collection is None:
         sys.stderr.write("ragtune: note: no --corpus: the shipped demo collection is searched\n")
     with open_pipeline(options) as pipeline:
@@ -105,10 +107,6 @@ def _prompt(given: str | None) -> str:
     if given == _STDIN:
         return decode("stdin", sys.stdin.buffer.read())
     return decode("prompt", given.encode("utf-8", "surrogateescape"))
-
-
-def _turns(file: Path | None) -> list[Turn]:
-    return [] if file is None else parse_conversation(read_file(file.expanduser(), f"--conversation {str(file)!r}"))
 
 
 def _whole(sp: SuperPrompt, said: ChatResult | None) -> str:

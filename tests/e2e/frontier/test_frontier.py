@@ -69,10 +69,7 @@ def test_processes_change_nothing(frontier: SimpleNamespace, run_here: Run, tmp_
 
 
 def test_a_killed_frontier_goes_on_elsewhere_keeps_finished_cells_and_writes_the_same_bytes(
-    frontier: SimpleNamespace,
-    start: Callable[..., subprocess.Popen[str]],
-    run_here: Run,
-    tmp_path: Path,
+    frontier: SimpleNamespace, start: Callable[..., subprocess.Popen[str]], run_here: Run, tmp_path: Path
 ) -> None:
     folder = tmp_path / "results" / "frontier" / "demo"
     process = start(*frontier.words, script="scripts/frontier.py", cwd=tmp_path)

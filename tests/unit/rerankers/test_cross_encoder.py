@@ -19,20 +19,18 @@ from ragtune.rerankers._cached import Pair
 from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
 from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker, fastest_dtype
 
+Make = Callable[..., CrossEncoderReranker]
 MakeContext = Callable[..., RAGtuneContext]
 QUERY = "what lowers blood pressure"
 
 
 @pytest.fixture
-def make(tiny_cross_encoder: str) -> Callable[..., CrossEncoderReranker]:
+def make(tiny_cross_encoder: str) -> Make:
     return lambda **options: CrossEncoderReranker(tiny_cross_encoder, **({"device": "cpu"} | options))
 
 
 def test_scores_are_sigmoids_of_the_models_logits(
-    make: Callable[..., CrossEncoderReranker],
-    tiny_cross_encoder: str,
-    items: list[PoolItem],
-    make_context: MakeContext,
+    make: Make, tiny_cross_encoder: str, items: list[PoolItem], make_context: MakeContext
 ) -> None:
     import torch
     from sentence_transformers import CrossEncoder
@@ -46,10 +44,7 @@ def test_scores_are_sigmoids_of_the_models_logits(
 
 
 def test_onnx_runtime_scores_as_pytorch_does_and_exports_a_model_once(
-    make: Callable[..., CrossEncoderReranker],
-    items: list[PoolItem],
-    make_context: MakeContext,
-    monkeypatch: pytest.MonkeyPatch,
+    make: Make, items: list[PoolItem], make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnxruntime", reason="needs the extra onnx")
     before, context = make_context(QUERY), make_context(QUERY)
@@ -66,7 +61,7 @@ def test_onnx_runtime_scores_as_pytorch_does_and_exports_a_model_once(
 
 
 def test_each_number_type_has_scores_of_its_own_near_those_of_float32(
-    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
+    make: Make, items: list[PoolItem], make_context: MakeContext
 ) -> None:
     pytest.importorskip("onnxruntime", reason="needs the extra onnx")
     before = make_context(QUERY)
@@ -84,7 +79,7 @@ def test_each_number_type_has_scores_of_its_own_near_those_of_float32(
 
 
 def test_an_int8_score_does_not_depend_on_the_other_documents(
-    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
+    make: Make, items: list[PoolItem], make_context: MakeContext
 ) -> None:
     pytest.importorskip("onnxruntime", reason="needs the extra onnx")
     reranker = make(dtype="int8", cache_dir=None)
@@ -114,10 +109,7 @@ def test_auto_on_a_gpu_is_what_the_gpu_has_instructions_for(monkeypatch: pytest.
 
 
 def test_an_export_that_scores_otherwise_is_refused(
-    make: Callable[..., CrossEncoderReranker],
-    items: list[PoolItem],
-    make_context: MakeContext,
-    monkeypatch: pytest.MonkeyPatch,
+    make: Make, items: list[PoolItem], make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnxruntime", reason="needs the extra onnx")
     from ragtune.rerankers.models import onnx as _onnx
@@ -149,10 +141,7 @@ def test_what_a_backend_or_a_number_type_cannot_do_is_refused(options: dict[str,
 
 @pytest.mark.parametrize("change", [{"max_length": 16}, {"query": "another query"}, {"text": "another text"}])
 def test_whatever_a_score_depends_on_is_part_of_its_key(
-    make: Callable[..., CrossEncoderReranker],
-    items: list[PoolItem],
-    make_context: MakeContext,
-    change: dict[str, object],
+    make: Make, items: list[PoolItem], make_context: MakeContext, change: dict[str, object]
 ) -> None:
     make().rerank(items[:1], make_context(QUERY), "default")
     context = make_context(str(change.pop("query", QUERY)))
@@ -162,7 +151,7 @@ def test_whatever_a_score_depends_on_is_part_of_its_key(
 
 
 def test_a_pass_on_a_cpu_holds_passages_of_about_one_length(
-    make: Callable[..., CrossEncoderReranker], make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
+    make: Make, make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [*["tea " * 400] * 3, "milk " * 310, "milk " * 190, *["cup"] * 40]
     items = [PoolItem(doc_id=str(i), content=f"{i} {text}") for i, text in enumerate(texts)]
@@ -178,9 +167,7 @@ def test_a_pass_on_a_cpu_holds_passages_of_about_one_length(
     assert passes == [4, 1, 32, 8, 40, 5, 7, 32, 6, *[1] * 45]
 
 
-def test_the_expected_cost_follows_the_prices(
-    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
-) -> None:
+def test_the_expected_cost_follows_the_prices(make: Make, items: list[PoolItem], make_context: MakeContext) -> None:
     priced = make(usd_per_1k_tokens=0.5, max_length=20)
     cost = priced.expected_cost(items[:3], make_context(QUERY))
     tokens = sum(min(20, count_tokens(QUERY) + item.token_count) for item in items[:3])
