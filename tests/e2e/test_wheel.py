@@ -1,5 +1,6 @@
 """The wheel, built from the source distribution and installed where nothing of the checkout can be seen."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from patience import HANG_S
@@ -37,7 +39,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 def built(what: str, source: Path, folder: Path) -> Path:
     command = [sys.executable, "-c", BUILD, what, str(folder)]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=HANG_S)
+    env = {**os.environ, "GITHUB_SERVER_URL": "https://a.org", "GITHUB_REPOSITORY": "b/c", "GITHUB_REF_NAME": "v1"}
+    done = subprocess.run(command, cwd=source, env=env, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
     return folder / done.stdout.splitlines()[-1]
 
@@ -48,8 +51,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     for name in ("ragtune", "experiments", "conf", "datasets", "scripts"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "run.py"):
         shutil.copy(ROOT / name, source)
     with tarfile.open(built("build_sdist", source, folder)) as archive:
@@ -76,13 +78,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(installed: Path, environment: dict[str, str], tmp_path: Path) -> Run:
-    def run(
-        command: str, *arguments: str, lacking: str = "", harness: str = HARNESS
-    ) -> subprocess.CompletedProcess[str]:
-        lacking = f"{harness} {lacking}"
-        places = {"PYTHONPATH": "", "XDG_DATA_HOME": str(tmp_path)}
-        quiet = {"HAYSTACK_TELEMETRY_ENABLED": "False"}
-        variables = {**environment, **places, **quiet, "LACKING": lacking, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    own = {"PYTHONPATH": "", "XDG_DATA_HOME": str(tmp_path), "HAYSTACK_TELEMETRY_ENABLED": "False"}
+
+    def run(command: str, *arguments: str, lacking: str = "", harness: str = HARNESS) -> Any:
+        variables = {**environment, **own, "LACKING": f"{harness} {lacking}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         call = [str(installed / command), *arguments]
         return subprocess.run(call, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=HANG_S)
 
@@ -98,6 +97,9 @@ def test_the_wheel_holds_one_package_with_prompts_demo_collection_and_harness(wh
     harness = subprocess.run(["git", "ls-files", "experiments", "conf"], cwd=ROOT, capture_output=True, text=True)
     links = {"conf/prompts.yaml"}  # of a checkout, to files of ragtune/
     assert {f"ragtune/_harness/{name}" for name in set(harness.stdout.splitlines()) - links} <= names
+    page = zipfile.ZipFile(wheel).read(next(name for name in names if name.endswith("/METADATA"))).decode()
+    assert "](https://a.org/b/c/raw/v1/results/readme-curve.png)" in page
+    assert not re.findall(r"\]\((?!https?:|#)", page)
 
 
 def test_the_example_of_the_readme_prints_what_it_shows(run: Run) -> None:
